@@ -17,7 +17,7 @@ import site_builds
 from bench import PROJECT, invoke, make_checkout
 from duetbench.core.change import Release
 from duetbench.core.errors import DuetbenchError
-from duetbench.host import files, result_files
+from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from foreign import MACHINES, shard_run
 from observatory.github import issues
@@ -41,7 +41,7 @@ def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
     }
     yesterday = foreign.shard_run(1, night=None, shard=None, **earlier)
     for run in (*shard_runs, yesterday):
-        result_files.save(results, run)
+        files.save(results, run)
     _, evidence, record = foreign.judge_candidate()
     files.save(results, evidence)
     files.save(results, site_builds.make_comparison(site_builds.JSON, duets=3))
@@ -123,7 +123,7 @@ def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     monkeypatch.setenv("DUETBENCH_ROOT", str(results.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
     for number in (1, 2):
-        result_files.save(results, shard_run(number))
+        files.save(results, shard_run(number))
     return results, results / "runs" / MACHINES[1].id / "2026" / f"{shard_run(2).id}.json"
 
 

@@ -20,7 +20,7 @@ from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Missing, Run
-from duetbench.host import files, result_files
+from duetbench.host import files
 from foreign import (
     BASE,
     HEAD,
@@ -84,7 +84,7 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
     (inbox / "shard-1" / RUN).unlink()
     part = shard_run(1)
     part = part.model_copy(update={"status": "partial", "results": part.results[:1]})
-    result_files.save(inbox / "shard-1", part)
+    files.save(inbox / "shard-1", part)
     result = accepted(inbox)
     assert (result.exit_code, len(result.accepted), result.refused) == (1, 3, {})
     assert "1 of 2 cases are missing: its run ended before it came to them" in result.missing[0]

@@ -37,7 +37,6 @@ TAKEN: Final = {"schedule", "workflow_dispatch", "workflow_run", "workflow_call"
 HARMLESS: Final = {
     "",
     'git fetch --quiet --no-tags -- origin "$BASE" "$HEAD"',
-    "observatory setup --no-stacks --prune",
 }
 """What our machines run outside of the sandbox: nothing of others' packages or commits."""
 

@@ -59,8 +59,8 @@ def start_maker(
 def tool_of(maker: subprocess.Popen[str], gate: Path) -> psutil.Process:
     """Wait until a maker's child has become its tool: the maker's command line holds the tool's."""
     argv, children = [sys.executable, "-c", TOOL, str(gate)], psutil.Process(maker.pid).children
-    eventually("the maker's tool", lambda: any(one.cmdline() == argv for one in children()))
-    return next(one for one in children() if one.cmdline() == argv)
+    eventually("the maker's tool", lambda: any(child.cmdline() == argv for child in children()))
+    return next(child for child in children() if child.cmdline() == argv)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

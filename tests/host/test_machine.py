@@ -141,7 +141,7 @@ def test_who_holds_the_machine_is_waited_for_and_after_that_is_an_error_of_its_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another holder first, then whatever takes core time; each is told once."""
-    noises, told = iter(("others compute", "others compute", "")), list[str]()
+    noises, sentences = iter(("others compute", "others compute", "")), list[str]()
     monkeypatch.setattr(machine, "disturbance", lambda: next(noises))
     with another() as holder:
         assert said(holder) == "measuring"
@@ -149,13 +149,13 @@ def test_who_holds_the_machine_is_waited_for_and_after_that_is_an_error_of_its_o
             pytest.fail("two measurements at once")
 
         def end(sentence: str) -> None:
-            told.append(sentence)
+            sentences.append(sentence)
             holder.communicate()
 
         with measuring(600, end), another() as other:
             assert "another duetbench" in said(other)
     assert caught.value.exit_code == 5
-    first, second = told
+    first, second = sentences
     assert re.match(rf"waiting for this machine, at most .*: another .* \(pid {holder.pid} ", first)
     assert re.fullmatch(r"waiting for this machine, at most .*: others compute", second)
 
@@ -163,11 +163,11 @@ def test_who_holds_the_machine_is_waited_for_and_after_that_is_an_error_of_its_o
 @pytest.mark.long
 def test_nobody_holds_the_machine_while_other_programs_are_waited_for() -> None:
     """Another one may measure meanwhile; after the time, it measures beside the programs."""
-    told = list[str]()
+    sentences = list[str]()
 
     def tell(sentence: str) -> None:
-        told.append(sentence)
-        if len(told) == 1:
+        sentences.append(sentence)
+        if len(sentences) == 1:
             with another() as other:
                 assert said(other) == "measuring"
 
@@ -178,7 +178,7 @@ def test_nobody_holds_the_machine_while_other_programs_are_waited_for() -> None:
                 assert "another duetbench is measuring" in said(other)
         finally:
             busy.kill()
-    waits, goes_on = told
+    waits, goes_on = sentences
     program = r"other processes use [\d.]+ cores \(\S.* \d+, [\d.]+ cores\b.*\)"
     assert re.fullmatch(rf"waiting for this machine, at most \d s: {program}", waits)
     assert re.fullmatch(rf"note: after 5 s, {program}: measuring all the same", goes_on)

@@ -18,7 +18,6 @@ from duetbench.host import proc, process_session
 from duetbench.host import process_session as process
 from duetbench.host.process_session import Session, SessionRecord
 from duetbench.host.signals import InterruptedRun
-from duetbench.load import oha
 from serverlings import PATIENCE, command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -185,11 +184,11 @@ def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
     with launch(tmp_path, "stubborn") as session:
         said(session, "ready")
         start = psutil.Process(session.pid)
-        found = proc.stat(session.pid)
-        assert found is not None
-        assert not proc.kill(session.pid, found.start + 1)
+        stat = proc.stat(session.pid)
+        assert stat is not None
+        assert not proc.kill(session.pid, stat.start + 1)
         assert start.is_running()
-        assert proc.kill(session.pid, found.start)
+        assert proc.kill(session.pid, stat.start)
         assert session.wait(30) == -signal.SIGKILL
 
 
@@ -247,9 +246,9 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
         owner.kill()
         owner.wait()
         for pid in alike:
-            found = proc.stat(pid)
-            if found:
-                proc.kill(pid, found.start)
+            stat = proc.stat(pid)
+            if stat:
+                proc.kill(pid, stat.start)
         look_alike.wait()
         for stream in (owner.stdout, look_alike.stdout):
             stream.close()
@@ -279,28 +278,28 @@ def test_duetbench_never_takes_itself_for_an_orphan() -> None:
 
 
 _MAKE = "import sys; from pathlib import Path; from duetbench.host import proc; "
-_MAKE += "(proc.make_scratch('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
+_MAKE += "(proc.make_scratch(Path(sys.argv[1])) / 'file').write_text('left')"
 
 
 def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    """Kept: a living owner's, another container's, another prefix', and what has other names.
+    """Kept: a living owner's, another container's, and what has other names.
 
     A pid that was given again keeps none.
     """
-    mine, other = proc.make_scratch("sb-x", tmp_path), proc.make_scratch("sb-y", tmp_path)
+    mine, prefix = proc.make_scratch(tmp_path), "duetbench-scratch-"
     subprocess.run([sys.executable, "-c", _MAKE, str(tmp_path)], check=True)
-    (left,) = set(tmp_path.iterdir()) - {mine, other}
-    dead = left.name.removeprefix("sb-x-")
+    (left,) = set(tmp_path.iterdir()) - {mine}
+    dead = left.name.removeprefix(prefix)
     namespace, pid, start, _ = dead.split("-")
-    _, own, since, _ = mine.name.removeprefix("sb-x-").split("-")
-    (tmp_path / f"sb-x-{namespace}-{own}-{int(since) - 1:012}-abc").mkdir()
-    foreign = tmp_path / f"sb-x-1-{pid}-{start}-abc"
-    odd = tmp_path / f"sb-x-{namespace}-words-{start}-abc"
-    elsewhere = tmp_path / f"sb-y-{dead}"
+    _, own, since, _ = mine.name.removeprefix(prefix).split("-")
+    (tmp_path / f"{prefix}{namespace}-{own}-{int(since) - 1:012}-abc").mkdir()
+    foreign = tmp_path / f"{prefix}1-{pid}-{start}-abc"
+    odd = tmp_path / f"{prefix}{namespace}-words-{start}-abc"
+    elsewhere = tmp_path / f"sb-{dead}"
     for folder in (foreign, odd, elsewhere):
         folder.mkdir()
-    proc.sweep_scratch("sb-x", tmp_path)
-    assert set(tmp_path.iterdir()) == {mine, other, foreign, odd, elsewhere}
+    proc.sweep_scratch(tmp_path)
+    assert set(tmp_path.iterdir()) == {mine, foreign, odd, elsewhere}
 
 
 PACKAGE = PROJECT / "scripts" / "duetbench"
@@ -316,7 +315,7 @@ def test_a_killed_process_leaves_no_temporary_folder(
     subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
     assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    oha.sweep()
+    proc.sweep_scratch()
     assert not list(tmp_path.iterdir())
     sources = {path.name: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
     makes = re.compile(r"mkdtemp\(|TemporaryDirectory")

@@ -12,7 +12,7 @@ from bare import QUIET
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.judge import affected
+from duetbench.judge import affected, preparation
 from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
@@ -90,11 +90,11 @@ def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
     assert not (head.root / "results").exists()
     assert len(str(base.root)) == len(str(head.root))
     assert base.testbed.pythons == head.testbed.pythons  # the locks are the same
-    assert str(head.root / "apps") in head.testbed.environment(head.cases[0])["PYTHONPATH"]
+    assert str(head.root / "apps") in both.pairs[0].head.environment()["PYTHONPATH"]
 
     working = revisions.working(repository)
     assert (working.label, working.dirty, working.commit) == ("working tree", True, second)
-    changed = revisions.changed_files(repository, "HEAD^{tree}", working.tree)
+    changed = affected.changed_files(repository, "HEAD^{tree}", working.tree)
     assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
     both = revised(repository, None, None, scope)
     assert (both.base.record.commit, both.base.record.dirty) == (second, False)
@@ -106,7 +106,7 @@ def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
 
 
 def left_main(root: Path) -> str:
-    return revisions.where_left_main(root, revisions.working(root)).commit
+    return preparation.where_left_main(root, revisions.working(root)).commit
 
 
 @pytest.mark.real

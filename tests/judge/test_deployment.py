@@ -123,7 +123,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../requirements.txt": 2, "requirements.txt": 2, "requirements.txt@HEAD": 1,
         str(shop.parent / "new" / "requirements.txt"): 3,
     }.items():  # fmt: skip
-        found = deployment.lock_at(shop, named, scope.copies)
+        found = preparation.lock_at(shop, named, scope.copies)
         assert found.file.read_text() == f"granian=={version}\n", named
         assert found.label == named
     git(shop, "checkout", "--quiet", "requirements.txt")
@@ -135,7 +135,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../../new/b.lock": r"/b\.lock: expected a list of packages, found bytes that are no text",
     }.items():
         with pytest.raises(UsageError, match=sentence):
-            deployment.lock_at(shop, named, scope.copies)
+            preparation.lock_at(shop, named, scope.copies)
 
 
 WAITS = """\
@@ -233,7 +233,7 @@ def test_a_handler_that_sleeps_waits_whoever_has_its_core(
     commit(shop, "Async", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
     (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
     run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
-    core = max(pair.head.testbed.server_cores(pair.case))
+    core = max(pair.head.server_cores)
     with ExitStack() as stack:
         run.begin(aside=False)
         stack.callback(run.kill)
@@ -384,7 +384,7 @@ def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
         roots = [str(side.root) for side in (both.base, both.head)]
         assert len(roots[0]) == len(roots[1])
         variables = [
-            str(sorted(side.testbed.environment(side.case).items())).replace(root, "")
+            str(sorted(side.environment().items())).replace(root, "")
             for side, root in zip(pair.sides, roots, strict=True)
         ]
         assert variables[0] == variables[1]
@@ -496,7 +496,7 @@ def test_a_copy_maps_nothing_of_the_original(
     said = subprocess.run(
         [made[0], "-c", MAPPED], capture_output=True, text=True, check=True
     ).stdout
-    (copies,) = tmp_path.rglob("rotation-*")
+    (copies,) = tmp_path.rglob("duetbench-scratch-*")
     for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
         (place,) = (one for one in said.split("'") if name in one)
         assert place.startswith(str(copies))

@@ -18,8 +18,8 @@ from duetbench.core.comparison import Duet, SideName
 from duetbench.core.model import KEPT, Effects, KeptMemory, Verdict
 from duetbench.effects.difference import Seen
 from duetbench.judge.findings import exit_code
-from duetbench.load import growth
-from duetbench.load.growth import Curve
+from duetbench.judge.pairs import decide
+from duetbench.load.soak import Curve, of_curve
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, compared_by
 from observatory.matrix.checkout import Checkout
@@ -60,7 +60,7 @@ LEAK, NOTHING = curve(lambda n: 500 * n), curve(lambda n: 0 * n)
     ],
 )
 def test_a_curve_is_called_by_how_it_ends(held: Callable[[np.ndarray], Any], course: str) -> None:
-    found = growth.of_curve(curve(held))
+    found = of_curve(curve(held))
     assert found.course == course, found
     if course == "constant":
         rate = (held(np.array(50_000)) - held(np.array(10_000))) / 40_000
@@ -109,11 +109,11 @@ def steep(n: np.ndarray) -> Any:
     ],
 )
 def test_what_else_tells_a_leak(soak: Curve, course: str) -> None:
-    assert growth.of_curve(soak).course == course
+    assert of_curve(soak).course == course
 
 
 def test_what_is_left_behind_is_told_beside_the_bytes() -> None:
-    assert growth.of_curve(BUSY).words == "3.1 kB (2.2…4.0 kB) and 1.0 tasks"
+    assert of_curve(BUSY).words == "3.1 kB (2.2…4.0 kB) and 1.0 tasks"
 
 
 @dataclass
@@ -156,7 +156,7 @@ def test_whoever_saw_more_requests_decides_on_a_leak(
         )
         for rate in rates
     ]
-    decided = growth.decide(IN_PROCESS, made, "head")
+    decided = decide(IN_PROCESS, made, "head")
     assert decided is not None
     assert (decided.course, decided.loaded, decided.place) == (course, loaded, "app.py:15")
     assert decided.requests == (requests if loaded else 3_000)

@@ -22,7 +22,7 @@ from duetbench.core.model import Case, Effects, Flag, Launch, RequestEffect, Ver
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import Seen
-from duetbench.host import result_files
+from duetbench.host import files, result_files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session, starting
 from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
@@ -238,7 +238,7 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         older = found.model_copy(update={"id": f"2026110{day}T000000Z-compare-x"})
-        result_files.save(tmp_path, older)
+        files.save(tmp_path, older)
     newest = found.model_copy(update={"id": "20261104T000000Z-compare-x"})
     result_files.save_comparison(newest, tmp_path)
     assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]
@@ -339,7 +339,7 @@ class Machine(FakeInstruments):
         self.now += 5
         name = part.testbed.subject.root.name
         self.launches.append(name)
-        cores = min(self.at_once[name], len(part.testbed.server_cores(part.case)))
+        cores = min(self.at_once[name], len(part.server_cores))
         throughput = cores / NEEDS * self.source.lognormvariate(0, 0.01)
         figures = {
             "throughput": throughput,

@@ -1,16 +1,18 @@
-"""asv with our environments: the real program, in small repositories of its own."""
+"""asv with our environments and suites: the real program, in small repositories of its own."""
 
 import itertools
 import json
 import math
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asv import util
@@ -19,12 +21,15 @@ from asv.environment import iter_matrix
 from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
+from bench import invoke
 from duetbench.app import stacks
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
+from observatory.cli import inprocess as cli
 from observatory.matrix.checkout import Checkout
-from observatory.measure import asv_runs
 from observatory.measure import asv_runs as runs
+from repos import commit, git, write
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -33,6 +38,7 @@ GIL, VERSION = "guard.Interpreter.track_gil_state", "guard.Packages.track_versio
 # Two of the guard's benchmarks; each of the others is one process more, and shows nothing more.
 QUICK = ("--bench", "track_gil_state", "--bench", r"track_version\('pydantic'\)")
 WITH_GIL, WITHOUT = "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent"
+LOCKED = "apps/stacks/current.txt"
 
 
 @dataclass(frozen=True)
@@ -55,22 +61,6 @@ class Repository:
         assert done.returncode == code, done.stdout
         return done.stdout
 
-    def git(self, *args: str) -> str:
-        done = subprocess.run(
-            ["git", *args], cwd=self.root, env=self.env, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    def commit(self, message: str) -> str:
-        self.git("add", "--all", ".", ":!results", ":!.asv")
-        self.git("commit", "--quiet", "--message", message)
-        return self.git("rev-parse", "HEAD")
-
-    def lock(self, *lines: str) -> None:
-        file = self.root / "apps" / "stacks" / "current.txt"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(lines))
-
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
         results = Results.load(str(file), HERE)
@@ -84,41 +74,6 @@ class Repository:
         return figures
 
 
-def environment(home: Path, **more: str) -> dict[str, str]:
-    home.mkdir(parents=True, exist_ok=True)
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
-    names = {
-        f"GIT_{who}_{field}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for field, value in (("NAME", "somebody"), ("EMAIL", "somebody@localhost"))
-    }
-    # The variables below must not reach a benchmark.
-    return {
-        **inherited,
-        **names,
-        "HOME": str(home),
-        "PYTHON_GIL": "1",
-        "PYTHONOPTIMIZE": "1",
-        **more,
-    }
-
-
-def lay_out(root: Path) -> None:
-    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
-    conf["matrix"]["req"]["stack"] = ["current"]
-    (root / "apps").mkdir(parents=True)
-    (root / "asv.conf.json").write_text(json.dumps(conf))
-    shutil.copy(ROOT / "pyproject.toml", root)
-    (root / "apps" / "pyproject.toml").write_text(
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\ncurrent = ["pydantic"]\n'
-    )
-    (root / "scripts").symlink_to(ROOT / "scripts")
-    (root / "benchmarks").mkdir()
-    for name in ("__init__.py", "_suite.py", "guard.py"):
-        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
-
-
 @pytest.fixture(scope="module")
 def index() -> Iterator[Index]:
     with serving() as served:
@@ -127,24 +82,38 @@ def index() -> Iterator[Index]:
 
 @pytest.fixture(scope="module")
 def repository(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Two commits with another version each; the guard is their only suite."""
     folder = tmp_path_factory.mktemp("asv")
-    cache = folder / "cache" / "duetbench"
+    root, cache = folder / "repository", folder / "cache" / "duetbench"
     cache.mkdir(parents=True)
+    (folder / "home").mkdir()
     (cache / "interpreters").symlink_to(paths.cache_dir() / "interpreters")
-    repository = Repository(
-        folder / "repository",
-        environment(
-            folder / "home",
-            XDG_CACHE_HOME=str(folder / "cache"),
-            UV_DEFAULT_INDEX=f"{index.address}/simple",
-        ),
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
+    # The last two must not reach a benchmark.
+    env = {
+        **inherited, "HOME": str(folder / "home"), "XDG_CACHE_HOME": str(cache.parent),
+        "UV_DEFAULT_INDEX": f"{index.address}/simple", "PYTHON_GIL": "1", "PYTHONOPTIMIZE": "1",
+    }  # fmt: skip
+    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
+    conf["matrix"]["req"]["stack"] = ["current"]
+    write(root, "asv.conf.json", json.dumps(conf))
+    write(root, ".gitignore", "results/\n.asv/\n__pycache__/\n")
+    write(
+        root,
+        "apps/pyproject.toml",
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\ncurrent = ["pydantic"]\n',
     )
-    lay_out(repository.root)
-    repository.git("init", "--quiet", "--initial-branch", "main")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / "scripts").symlink_to(ROOT / "scripts")
+    (root / "benchmarks").mkdir()
+    for name in ("__init__.py", "_suite.py", "guard.py"):
+        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
+    git(root, "init", "--quiet", "--initial-branch", "main")
     for version in ("2.14.3", "2.14.4"):
-        repository.lock(index.add("pydantic", version, "2026-11-01"))
-        repository.commit(f"pydantic {version}")
-    return repository
+        lock = index.add("pydantic", version, "2026-11-01")
+        commit(root, f"pydantic {version}", **{LOCKED: lock})
+    return Repository(root, env)
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +140,8 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
     Environments hold the lock and nothing else. Results are filed under the machine of our run
     files; its fields, keys of the graphs, hold nothing that an update of the kernel moves.
     """
-    for commit, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
-        full = measured.git("rev-parse", commit)
+    for revision, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
+        full = git(measured.root, "rev-parse", revision)
         for name, gil in ((WITH_GIL, 1), (WITHOUT, 0)):
             assert measured.figures(full, name) == {GIL: gil, f"{VERSION} 'pydantic'": version}
     held = sorted(
@@ -187,7 +156,7 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
     ]
     (filed,) = (measured.root / "results" / "asv").glob("*/machine.json")
     assert filed.parent.name == HERE
-    assert json.loads(filed.read_text()) == {**asv_runs.profile(), "version": 1}
+    assert json.loads(filed.read_text()) == {**runs.profile(), "version": 1}
     assert platform.release() not in filed.read_text()
 
 
@@ -195,23 +164,21 @@ def environments(repository: Repository) -> Path:
     return Path(repository.env["XDG_CACHE_HOME"]) / "duetbench" / "environments"
 
 
-def clone(repository: Repository, folder: Path) -> Repository:
-    repository.git("clone", "--quiet", str(repository.root), str(folder / "clone"))
-    return Repository(folder / "clone", repository.env)
-
-
 @pytest.mark.real
 def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     repository: Repository, index: Index, tmp_path: Path
 ) -> None:
     """The sentence names commit, file and remedy; other commits of the same call are measured."""
-    there = clone(repository, tmp_path)
-    there.lock("pydantic\n")
-    unpinned = there.commit("not pinned")
-    there.lock("pydantic==9.9.9 --hash=sha256:" + "0" * 64 + "\n")
-    unknown = there.commit("no such version")
-    there.lock(index.add("pydantic", "2.14.4", "2026-11-01"))
-    good = there.commit("as it was")
+    git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
+    there = Repository(tmp_path / "clone", repository.env)
+    locks = {
+        "not pinned": "pydantic\n",
+        "no such version": f"pydantic==9.9.9 --hash=sha256:{'0' * 64}\n",
+        "as it was": index.add("pydantic", "2.14.4", "2026-11-01"),
+    }
+    unpinned, unknown, good = (
+        commit(there.root, why, **{LOCKED: lock}) for why, lock in locks.items()
+    )
     output = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
     assert (
         f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in output
@@ -219,8 +186,8 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     assert "line: found 'pydantic'; allowed: name==version" in output
     assert f"for commit {unknown[:8]}: installing stack current for 3.14 failed" in output
     assert "Traceback" not in output
-    for commit in (unpinned, unknown):
-        assert set(there.figures(commit, WITH_GIL).values()) == {None}
+    for revision in (unpinned, unknown):
+        assert set(there.figures(revision, WITH_GIL).values()) == {None}
     assert there.figures(good, WITH_GIL) == {GIL: 1, f"{VERSION} 'pydantic'": 2.014004}
 
 
@@ -233,26 +200,30 @@ def test_nobody_measures_beside_another(repository: Repository) -> None:
     assert "Traceback" not in output
 
 
-def run_guard(
-    benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
-) -> tuple[str, float | None]:
-    """What it says, and its figure if there is one."""
+def run_benchmark(
+    name: str,
+    folder: Path,
+    suites: Path = ROOT,
+    *,
+    python: str = "3.14",
+    checkout: Path = ROOT,
+    changed: Mapping[str, str] | None = None,
+) -> tuple[str, Any]:
+    """Run a benchmark as asv does; what it says, and its result if there is one."""
     executable = stacks.executable(
         Checkout.here().lock("current"), Checkout.here().interpreter(python)
     )
     env = runs.runner_variables(
-        os.environ, executable=executable, python=python, stack="current", checkout=ROOT
+        os.environ, executable=executable, python=python, stack="current", checkout=checkout
     )
-    argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
-    file = tmp_path / "result.json"
+    argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", suites / "benchmarks"]
+    quickly = json.dumps({"repeat": 2, "sample_time": 0.002, "warmup_time": 0.03})
+    file = folder / "result.json"
+    file.unlink(missing_ok=True)
     done = subprocess.run(
-        [*argv, benchmark, "{}", "None", file],
-        cwd=tmp_path,
-        env={**env, **changed},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [*argv, name, quickly, "None", file],
+        cwd=folder, env={**env, **(changed or {})}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert (done.returncode == 0) == file.exists(), done.stderr
     return done.stderr, json.loads(file.read_text()) if file.exists() else None
 
@@ -277,6 +248,76 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         (GIL, "3.14", {"DUETBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
         (f"{VERSION}-0", "3.14", {"DUETBENCH_CHECKOUT": str(tmp_path)}, packages),
     ):
-        output, figure = run_guard(benchmark, tmp_path, python, **changed)
+        output, figure = run_benchmark(benchmark, tmp_path, python=python, changed=changed)
         assert words in output
         assert figure is None
+
+
+def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
+    conf = json.loads(runs.configure(ROOT, tmp_path, tmp_path / "results").read_bytes())
+    assert conf["results_dir"] == str(tmp_path / "results")
+    assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
+    (tmp_path / "asv.conf.json").unlink()
+    with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
+        runs.configure(tmp_path, tmp_path, tmp_path)
+    with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
+        runs.require_commit(tmp_path)
+    (tmp_path / "asv.conf.json").touch()
+    with pytest.raises(UsageError, match="not in a git repository"):
+        runs.require_commit(tmp_path)
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+@pytest.mark.real
+def test_a_real_look_inside(
+    state_home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Files, on both builds; a loop that counts wrongly gives no figure."""
+    repository = tmp_path / "repository"
+    for folder in ("apps", "benchmarks"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, repository / folder, ignore=ignored)
+    (repository / "scripts").symlink_to(ROOT / "scripts")
+    for name in ("pyproject.toml", "asv.conf.json"):
+        shutil.copy(ROOT / name, repository)
+    git(repository, "init", "--quiet")
+    commit(repository, "first")
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("DUETBENCH_ROOT", str(repository))
+    suite = repository / "benchmarks" / "gil.py"
+    wrong = suite.read_text("utf-8").replace("counted += 1", "counted += 2")
+    suite.write_text(wrong.replace("STEPS = 10**7", "STEPS = 10**5"), "utf-8")
+    benches = r"gil.Files.time_round_trips\('serial', 1\)", r"gil.Cpu.time_tasks\('serial', 1\)"
+    selection = [argument for bench in benches for argument in ("--bench", bench)]
+    done = invoke(capsys, monkeypatch, ("observatory", "inprocess", "--json", *selection))
+    assert done.code == 1, done
+    failures = "gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
+    assert f"failed: {failures}" in done.err
+    log = state_home / "duetbench" / "logs" / "inprocess.log"
+    assert "expected 1 counts of 100000," in log.read_text("utf-8")
+    described: dict[str, Any] = json.loads(done.out)
+    (snapshot,) = described["snapshots"]
+    measured = [
+        (reading["benchmark"], reading["python"], dict(reading["params"]))
+        for reading in snapshot["readings"]
+        if reading["status"] == "measured" and reading["value"] > 0
+    ]
+    params = {"mode": "serial", "megabytes": "1"}
+    assert measured == [("gil.Files.time_round_trips", name, params) for name in ("3.14", "3.14t")]
+    assert [section["name"] for section in described["sections"]] == ["gil-in-process"]
+    assert not (repository / "results").exists()
+
+
+def test_another_repository_and_options_without_each_other_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    with pytest.raises(UsageError, match="measure no other repository"):
+        cli.inprocess_command()
+    with pytest.raises(UsageError, match="add --record"):
+        cli.inprocess_command(to=tmp_path)

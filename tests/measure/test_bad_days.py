@@ -16,15 +16,13 @@ import psutil
 import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swap, valid
-from disks import small_disk
-from duetbench.app.testbed import Testbed
+from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Run, Status
 from duetbench.host import ports, process_session, result_files
 from duetbench.load import launch, oha_results, runner, validity
 from duetbench.load import server as serving
 from serverlings import command
-from synthetic import ok
 
 pytestmark = pytest.mark.real
 
@@ -73,15 +71,15 @@ class Day:
 def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
     real = launch.perform
 
-    def perform(case: Case, given: Testbed, *arguments: Any, **place: Any) -> Launch:
-        day = days.get(_name(case))
+    def perform(side: SideCase, *arguments: Any, **place: Any) -> Launch:
+        case, day = side.case, days.get(_name(side.case))
         if day is None:
-            return real(case, given, *arguments, **place)
+            return real(side, *arguments, **place)
         with monkeypatch.context() as patch:
             day.change(patch)
             if day.seconds is not None:
                 case = shortened(case, duration=day.seconds)
-            return real(case, day.testbed(given), *arguments, **place)
+            return real(SideCase(case, day.testbed(side.testbed)), *arguments, **place)
 
     monkeypatch.setattr(runner, "perform", perform)
 
@@ -136,14 +134,14 @@ def no_figure(bench: Bench, run: Run, computed: Figures) -> None:
     (path,) = result_files.runs(bench.results)
     described, shown = bench("show", path, "--json"), bench("show", path)
     assert (described.code, shown.code) == (0, 0)
-    found = launches(Run.model_validate_json(described.out))
+    by_case = launches(Run.model_validate_json(described.out))
     lines = [line.split() for line in shown.out.splitlines()]
     rows = {line[0] for line in lines if line[1:] == ["failed"]}
     assert rows == {f"badapps/{bad}" for bad in computed}
     text = path.read_text("utf-8") + described.out
     right = {f"{value:.6g}" for value in launches(run)["right"][0].metrics.values()}
     for bad, known in computed.items():
-        assert found[bad][0].metrics == launches(run)[bad][0].metrics == {}
+        assert by_case[bad][0].metrics == launches(run)[bad][0].metrics == {}
         for name, value in known.items():
             digits = f"{value:.6g}"
             # Shorter ones, such as 24 requests, are in every file; and chance makes some equal.
@@ -283,42 +281,6 @@ def test_a_server_that_hangs_on_sigterm(
     (detail,) = [flag.detail for flag in hanging.flags if flag.name == "stop_timeout"]
     assert "1 of its processes had to be killed" in detail
     nothing_left(bench)
-
-
-def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def good(case: Case, *_arguments: Any, **place: Any) -> Launch:
-        launched = ok(case.id, place["number"], {"throughput": 40.0})
-        return launched.model_copy(update={"order": place["order"]})
-
-    monkeypatch.setattr(runner, "perform", good)
-    bench.results.mkdir()
-    with small_disk(bench.results) as fill:
-        saves: list[str] = []
-
-        real = result_files.save
-
-        def save(results: Path, run: Run) -> Path:
-            saves.append(run.status)
-            if len(saves) > 1:
-                fill()
-            return real(results, run)
-
-        monkeypatch.setattr(result_files, "save", save)
-        done = bench.run("right", "error", "wrong")
-        assert saves == ["partial"] * 3 + ["complete"]
-        assert done.code == 4
-        (line,) = done.err.splitlines()
-        assert "the file could not be saved" in line
-        assert "No space left" in line
-        assert done.out.count("note: not saved yet, continuing") == 2
-        assert "launch 3 of 3" in done.out
-        partial = bench.unfinished()
-        assert partial is not None
-        assert partial.status == "partial"
-        assert [len(many) for many in launches(partial).values()].count(1) == 1
-        assert not result_files.runs(bench.results)
-        assert not list(bench.results.rglob(".*"))
-        nothing_left(bench)
 
 
 def test_kill_9_of_duetbench_itself(bench: Bench) -> None:

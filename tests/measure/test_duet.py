@@ -63,10 +63,10 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return do
 
 
-def void(found: Duet, failed: dict[SideName, str]) -> None:
-    assert (found.base, found.head) == ({}, {})
+def void(result: Duet, failed: dict[SideName, str]) -> None:
+    assert (result.base, result.head) == ({}, {})
     for side in SIDES:
-        flags = found.flags(side)
+        flags = result.flags(side)
         names = failures_of(flags)
         if side in failed:
             assert failed[side] in names, flags
@@ -74,10 +74,10 @@ def void(found: Duet, failed: dict[SideName, str]) -> None:
             assert not names, flags
 
 
-def unfailed(found: Duet, case: Case) -> tuple[dict[str, float], dict[str, float]]:
+def unfailed(result: Duet, case: Case) -> tuple[dict[str, float], dict[str, float]]:
     """The figures of both sides, among them those that the case is judged by."""
-    assert not failures_of((*found.flags_base, *found.flags_head)), found
-    base, head = found.base, found.head
+    assert not failures_of((*result.flags_base, *result.flags_head)), result
+    base, head = result.base, result.head
     # Which tails there are depends on how many answers a side has got.
     assert base.keys() - TAILS == head.keys() - TAILS >= set(choose_metrics(case)[0])
     return base, head
@@ -106,13 +106,13 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
     ratios = []
     for _ in range(3):
         seen.clear()
-        (found,) = play((case, case), head_first=True)
-        base, head = unfailed(found, case)
+        (result,) = play((case, case), head_first=True)
+        base, head = unfailed(result, case)
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["requests"] > 0
-        raised = {flag.name for flag in (*found.flags_base, *found.flags_head)}
-        assert not {FlagName.MEMORY_GROWS, FlagName.CONNECTIONS_CLOSED} & raised, found
-        assert found.seconds > 1.5
+        raised = {flag.name for flag in (*result.flags_base, *result.flags_head)}
+        assert not {FlagName.MEMORY_GROWS, FlagName.CONNECTIONS_CLOSED} & raised, result
+        assert result.seconds > 1.5
         for side, (shared, beside, alone) in zip((head, base), seen, strict=True):
             # How much it gains depends on how many servers else have the same files in memory.
             assert alone > beside
@@ -161,8 +161,8 @@ def test_a_side_that_fails(
 ) -> None:
     """Each side is questioned, though the other has failed."""
     sides = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
-    (found,) = play(sides, head_first=base == "wrong", seconds=1)
-    void(found, failed)
+    (result,) = play(sides, head_first=base == "wrong", seconds=1)
+    void(result, failed)
     assert not bench.alive()
 
 
@@ -239,15 +239,15 @@ def test_a_liar_is_caught_on_its_side(
         (ragged, honest), (honest, ragged), *pairs, head_first=True, seconds=1.6
     )
     assert all(unfailed(alike, honest) for alike in (before, after))
-    for (liar, case, flag), found in zip(lies, results, strict=True):
+    for (liar, case, flag), result in zip(lies, results, strict=True):
         (other,) = {*SIDES} - {liar}
-        caught, beside = ({flag.name for flag in found.flags(side)} for side in (liar, other))
-        assert flag in caught, (case.id, found)
-        assert not beside & {*LIARS.values()}, (case.id, found)
+        caught, beside = ({flag.name for flag in result.flags(side)} for side in (liar, other))
+        assert flag in caught, (case.id, result)
+        assert not beside & {*LIARS.values()}, (case.id, result)
         if flag.kind == "void":
-            void(found, {liar: flag})
+            void(result, {liar: flag})
         duets = CaseDuets(case)
-        duets.add(found)
+        duets.add(result)
         ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
         expected = {FlagName.CONNECTIONS_CLOSED: {True, False}, FlagName.MEMORY_GROWS: {False}}
         assert ratios == expected.get(flag, set()), case.id
@@ -270,12 +270,12 @@ def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
     most = 54 * truthful.load.connections
     assert max(base["requests"], head["requests"]) <= most
     # After 0.7 s, which is nearly all of the first half, it waits no more.
-    for found, sign in ((moved, 1), (swapped_, -1)):
-        slow, quick = unfailed(found, quicken)[::sign]
+    for result, sign in ((moved, 1), (swapped_, -1)):
+        slow, quick = unfailed(result, quicken)[::sign]
         assert slow["requests"] <= most < quick["requests"]
-        flagged = [FlagName.NOT_STEADY in {f.name for f in found.flags(side)} for side in SIDES]
+        flagged = [FlagName.NOT_STEADY in {f.name for f in result.flags(side)} for side in SIDES]
         assert flagged[::sign] == [False, True]
-        assert not found.usable
+        assert not result.usable
     assert not bench.alive()
 
 

@@ -7,7 +7,6 @@ from typing import Final
 import pytest
 
 from comparing import SAME, judged_case
-from duetbench.app import testbed
 from duetbench.core.errors import CountError
 from duetbench.effects import memory
 from duetbench.effects.activity import Activity
@@ -497,9 +496,9 @@ def test_neither_threads_nor_answers_without_end_stop_it(python: str, tmp_path: 
 def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
     """Both sides and all launches have folders of their own, whose names are random."""
     for way, name in (("tmp", "tmp/shop.db"), ("copy", "shop.db")):
-        folders = [make_scratch(testbed.PREFIX, tmp_path) / way for _ in range(2)]
+        folders = [make_scratch(tmp_path) / way for _ in range(2)]
         assert {plain(f"sqlite {folder}/shop.db") for folder in folders} == {f"sqlite {name}"}
-    temporary = make_scratch("duetbench-count", tmp_path)
+    temporary = make_scratch(tmp_path)
     assert (plain(temporary), plain(temporary / "a.txt")) == ("*", "*/a.txt")
 
 

@@ -21,7 +21,7 @@ from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import STACK, Target
-from duetbench.app.testbed import ENTRY, Testbed, inherited_variables
+from duetbench.app.testbed import ENTRY, SideCase, Testbed, inherited_variables
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint
@@ -159,7 +159,7 @@ def found_in(
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
         private=env or {},
     )  # fmt: skip
-    return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"))
+    return find_interface(SideCase(case, testbed), Path(os.environ["XDG_STATE_HOME"], "import.log"))
 
 
 @pytest.mark.usefixtures("state_home")

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
-from duetbench.app.plan import launch_order
-from duetbench.app.testbed import ENTRY, assemble
-from duetbench.core.errors import FlagName, NothingMeasuredError
+from disks import small_disk
+from duetbench.app.testbed import ENTRY, SideCase, assemble
+from duetbench.core.errors import FlagName, NothingMeasuredError, RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
 from duetbench.host import files, result_files
@@ -54,7 +54,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     def perform(case: Case) -> Launch:
         given = assemble(Checkout.here(), [case], tmp_path / "logs")
         log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(case, given, log)
+        outcome = launch.perform(SideCase(case, given), log)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
@@ -109,7 +109,7 @@ def test_workers_and_cores(
     assert len(affinities) >= 3, "a master and two workers"
     own, others = allocate()
     if own != others:
-        assert {tuple(found) for found in affinities.values()} == {own}
+        assert {tuple(cores) for cores in affinities.values()} == {own}
 
 
 @pytest.mark.real
@@ -120,7 +120,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     for name in ("PYTHON_GIL", "UVICORN_WORKERS", "GRANIAN_LOOP", "http_proxy", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
     case = declared("await-patterns/async_concurrent/py3.14/wait0.3")
-    environment = assemble(Checkout.here(), [case], tmp_path).environment(case)
+    environment = SideCase(case, assemble(Checkout.here(), [case], tmp_path)).environment()
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         *("PYTHONPATH", "PYTHONUNBUFFERED", "DUETBENCH_WAIT_S"),
@@ -138,9 +138,10 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     testbed = assemble(Checkout.here(), [case], tmp_path)
     machine = testbed.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
     testbed = dataclasses.replace(testbed, machine=machine)
-    assert (testbed.server_cores(case), testbed.client_cores(case)) == ((0, 1, 2), (3,))
-    shared = case.model_copy(update={"cores": "shared"})
-    assert (testbed.server_cores(shared), testbed.client_cores(shared)) == ((0, 1, 2, 3),) * 2
+    side = SideCase(case, testbed)
+    assert (side.server_cores, side.client_cores) == ((0, 1, 2), (3,))
+    side = SideCase(case.model_copy(update={"cores": "shared"}), testbed)
+    assert (side.server_cores, side.client_cores) == ((0, 1, 2, 3),) * 2
 
 
 def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -> None:
@@ -162,9 +163,10 @@ def execute(
     bad: tuple[FlagName, str] | None = None,
     missing: Mapping[str, str] | None = None,
     look: Callable[[], object] = lambda: None,
+    progress: Mock | None = None,
 ) -> tuple[Run, Path, Mock]:
     """Execute a plan of launches that are good, or all bad; look before each of them."""
-    progress = Mock(spec=Progress)
+    progress = progress or Mock(spec=Progress)
 
     def perform(case: Case, number: int, order: int) -> Launch:
         look()
@@ -188,7 +190,7 @@ def test_the_order_is_random_and_can_be_repeated() -> None:
     cases = tuple(make_case(f"experiment/e{number}") for number in range(20))
 
     def order(seed: int) -> list[list[str]]:
-        steps = launch_order(make_plan(3, seed, cases))
+        steps = runner.launch_order(make_plan(3, seed, cases))
         return [[case.id for case, _ in steps[20 * r : 20 * r + 20]] for r in range(3)]
 
     assert order(1) == order(1)
@@ -213,7 +215,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert [result.case for result in run.results] == list(CASES)
     done = sorted(launches_of(path), key=lambda launch: launch.order)
     assert [(launch.case, launch.round) for launch in done] == [
-        (case.id, round_) for case, round_ in launch_order(make_plan())
+        (case.id, round_) for case, round_ in runner.launch_order(make_plan())
     ]
     sentence, seconds, total = progress.start.call_args.args
     least = 2 * sum(case.load.duration for case in CASES)
@@ -241,6 +243,26 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
     assert "- experiment/a: not measured: no 3.15-jit\n" in as_markdown(run)
     with pytest.raises(NothingMeasuredError):
         execute(tmp_path / "other", missing=dict.fromkeys((case.id for case in CASES), "no"))
+
+
+def test_on_a_full_disk_all_goes_on_until_the_end(tmp_path: Path) -> None:
+    """What was saved before stays."""
+    (results := tmp_path / "results").mkdir()
+    progress = Mock(spec=Progress)
+    with small_disk(results) as fill:
+
+        def look() -> None:
+            if list(results.rglob("*.partial.json")):
+                fill()
+
+        with pytest.raises(RecordError, match=r"could not be saved .*No space left") as caught:
+            execute(results, look=look, progress=progress)
+        assert caught.value.exit_code == 4
+        notes = [str(call.args[0]) for call in progress.note.call_args_list]
+        assert [note.partition(":")[0] for note in notes] == ["not saved yet, continuing"] * 5
+        (partial,) = results.rglob("*.json")
+        assert partial.name.endswith(".partial.json")
+        assert len(launches_of(partial)) == 1
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:

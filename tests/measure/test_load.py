@@ -180,7 +180,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     assert result.summary.seconds >= 1.5
     assert result.client_cores is not None
     assert 0 < result.client_cores < 1.05
-    assert not list(tmp_path.glob("duetbench-load-*"))
+    assert not list(tmp_path.glob("duetbench-scratch-*"))
 
 
 def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
@@ -275,16 +275,16 @@ def test_a_generator_that_is_wrong_gives_no_figure(
     with serving(Answer(delay=0.01)) as server, pytest.raises(LaunchError, match=words) as caught:
         generate(program, asked, server.url)
     assert caught.value.flag is FlagName.LOAD_FAILED
-    assert not list(tmp_path.glob("duetbench-load-*"))
+    assert not list(tmp_path.glob("duetbench-scratch-*"))
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
     oha: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(client(oha, closed(), server.url))
-        assert found.steady == warmup.is_steady(found.windows)
-        assert len(found.windows) >= warmup.STEADY_WINDOWS
+        warm_up = warmup.warm_up(client(oha, closed(), server.url))
+        assert warm_up.steady == warmup.is_steady(warm_up.windows)
+        assert len(warm_up.windows) >= warmup.STEADY_WINDOWS
         monkeypatch.setattr(warmup, "MOST_WINDOWS", 1)
         short = warmup.warm_up(client(oha, closed(), server.url))
         assert (len(short.windows), short.steady) == (1, False)

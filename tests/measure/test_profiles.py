@@ -66,8 +66,8 @@ CORE = Name("core", "/env/site-packages/core/core.cpython-314.so")
 def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that_it_is_in() -> None:
     stubs = profiling.read_stubs(MAP, Path("/copy"))
     assert stubs[0x7878040] == Name("main", "src/shop.py")
-    found = profiling.read_chains(DUMP.splitlines(), stubs, "/env/site-packages")
-    assert found == {
+    chains = profiling.read_chains(DUMP.splitlines(), stubs, "/env/site-packages")
+    assert chains == {
         (ROOT,): 5,
         (ROOT, HANDLE): 120,
         (ROOT, HANDLE, HANDLE): 8,
@@ -136,12 +136,12 @@ def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     file.write_text(textwrap.dedent(PAYLOAD))
     executable = Checkout.here().interpreter(python).executable
     with profiling.profile(Program(executable, ["-P", "-S", str(file)])) as collect:
-        found = collect()
-    assert {name.file for name in found.facts} == {str(file)}
-    facts = {name.name: fact for name, fact in found.facts.items()}
+        profile = collect()
+    assert {name.file for name in profile.facts} == {str(file)}
+    facts = {name.name: fact for name, fact in profile.facts.items()}
     assert {name: fact.entries for name, fact in facts.items()} == {
         "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.2,
         "Thing.also": 1,
     }  # fmt: skip
     assert (facts["numbers"].line, facts["seldom"].line) == (7, 19)
-    assert facts.keys() <= {name.name for name in found.names}
+    assert facts.keys() <= {name.name for name in profile.names}

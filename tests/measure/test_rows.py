@@ -21,7 +21,7 @@ def made(*requests: tuple[float, float], status: int = 200) -> Rows:
     return np.rec.fromrecords(rows, dtype=oha_results.RECORD)
 
 
-def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> OhaSummary:
+def summary_of(statuses: dict[int, int], failures: dict[str, int] | None = None) -> OhaSummary:
     return OhaSummary.model_validate(
         {
             "summary": {"total": 1.0},
@@ -38,21 +38,21 @@ def closed(connections: int, duration: float) -> Load:
 def test_a_cut_wave_does_not_lower_the_throughput_of_a_waiting_service() -> None:
     """Four connections, 1 s each, 3.5 s: 12 answers in 3 s are 4/s, not 12 in 3.5 s."""
     waves = made(*[(t, t + 1) for t in (0.0, 1.0, 2.0, 3.0) for _ in range(4)])
-    found = oha_results.figures(waves, told({200: 16}), closed(4, 3.5), floor=1.0)
-    assert found["window"] == 3.0
-    assert found["throughput"] == 4.0
-    assert found["in_flight"] == pytest.approx(4.0)
-    assert found["requests"] == found["good"] == 16  # what ends after the deadline still counts
+    figures = oha_results.figures(waves, summary_of({200: 16}), closed(4, 3.5), floor=1.0)
+    assert figures["window"] == 3.0
+    assert figures["throughput"] == 4.0
+    assert figures["in_flight"] == pytest.approx(4.0)
+    assert figures["requests"] == figures["good"] == 16  # what ends after the deadline still counts
     # The same where nobody declared a floor, and handlers that share a core end together.
-    assert oha_results.figures(waves, told({200: 16}), closed(4, 3.5))["throughput"] == 4.0
+    assert oha_results.figures(waves, summary_of({200: 16}), closed(4, 3.5))["throughput"] == 4.0
 
 
 def test_a_stalled_server_cannot_hide_behind_the_last_wave() -> None:
     """One wave after 1 s and silence until 9 s: the window is the whole 9 s."""
     stalled = made((0, 1), (0, 1), (1, 9.5), (1, 9.5))
-    found = oha_results.figures(stalled, told({200: 4}), closed(2, 9.0), floor=1.0)
-    assert found["window"] == 9.0
-    assert found["throughput"] == pytest.approx(2 / 9)
+    figures = oha_results.figures(stalled, summary_of({200: 4}), closed(2, 9.0), floor=1.0)
+    assert figures["window"] == 9.0
+    assert figures["throughput"] == pytest.approx(2 / 9)
 
 
 @pytest.mark.parametrize("duration", [2.3, 12.4])
@@ -64,8 +64,10 @@ def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
         (s + k, s + k + 1.0) for s in starts for k in range(40) if k == 0 or s + k < duration
     ]
     load = closed(5, duration)
-    found = oha_results.figures(made(*requests), told({200: len(requests)}), load, floor=1.0)
-    assert found.get("throughput", 0.0) <= 5.0
+    figures = oha_results.figures(
+        made(*requests), summary_of({200: len(requests)}), load, floor=1.0
+    )
+    assert figures.get("throughput", 0.0) <= 5.0
 
 
 def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
@@ -73,9 +75,9 @@ def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
     ticks = np.arange(8) / 2
     load = Load(connections=8, rate=2, duration=4, timeout=5)
     answered = made(*[(t, t + 1.1) for t in ticks])
-    found = oha_results.figures(answered, told({200: 8}), load, floor=1.0)
-    assert found["throughput"] == found["offered"] == 2.0
-    assert (found["unsent"], found["lag"]) == (0, 0)
+    figures = oha_results.figures(answered, summary_of({200: 8}), load, floor=1.0)
+    assert figures["throughput"] == figures["offered"] == 2.0
+    assert (figures["unsent"], figures["lag"]) == (0, 0)
 
 
 def test_thirds_of_times_are_by_the_send() -> None:
@@ -83,8 +85,8 @@ def test_thirds_of_times_are_by_the_send() -> None:
     sent = [0.0, 0.1, 0.2, 0.3, 0.99, 1.0, 1.1, 1.2, 1.3, 1.99, 2.0, 2.1, 2.2, 2.3, 3.0]
     took = [0.03] * 5 + [0.02] * 5 + [0.01] * 4 + [9]
     answered = made(*[(at, at + time) for at, time in zip(sent, took, strict=True)])
-    found = oha_results.time_thirds(answered, closed(5, 3), status=200)
-    assert found == pytest.approx((0.03, 0.02, 0.01))
+    figures = oha_results.time_thirds(answered, closed(5, 3), status=200)
+    assert figures == pytest.approx((0.03, 0.02, 0.01))
     answered.status[0] = 500
     assert oha_results.time_thirds(answered, closed(5, 3), status=200) == ()
 
@@ -95,8 +97,8 @@ def test_memory_that_is_kept_for_every_answer() -> None:
     sqrt(2e12 * 5 / 4) * t(4, 0.975) = 1.581e6 * 2.776 over 500 answers: ± 8779 bytes.
     """
     grown = np.array([1e6, 2e6, 3e6, 2e6, 2e6])
-    found = oha_results.per_answer(grown, np.full(5, 100.0))
-    assert found == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779), rel=1e-3)
+    figures = oha_results.per_answer(grown, np.full(5, 100.0))
+    assert figures == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779), rel=1e-3)
     ends, held = np.linspace(0.005, 4.995, 500), np.cumsum([70e6, *grown])
     course = [(99.5, 1)] + [(100.0 + at, int(size)) for at, size in enumerate(held)]
     assert oha_results.growth(course, ends[::-1], 100.0) == (20_000, 20_000), "the last two"
@@ -114,18 +116,18 @@ def test_only_good_answers_have_latencies() -> None:
     """A quick 500 lowers no percentile, and counts as answered, not as good."""
     mixed = made((0, 0.5), (0, 0.001), (0.1, 0.8))
     mixed.status[1] = 500
-    found = oha_results.figures(mixed, told({200: 2, 500: 1}), closed(3, 1.0))
-    assert (found["requests"], found["good"]) == (3, 2)
-    assert found["response_min"] == 0.5
-    assert found["throughput"] == 2 / 0.8
+    figures = oha_results.figures(mixed, summary_of({200: 2, 500: 1}), closed(3, 1.0))
+    assert (figures["requests"], figures["good"]) == (3, 2)
+    assert figures["response_min"] == 0.5
+    assert figures["throughput"] == 2 / 0.8
 
 
 def test_without_a_good_answer_there_are_counts_only() -> None:
-    found = oha_results.figures(
-        made((0, 0.1), status=500), told({500: 1}, {"timeout": 2}), closed(3, 1)
+    figures = oha_results.figures(
+        made((0, 0.1), status=500), summary_of({500: 1}, {"timeout": 2}), closed(3, 1)
     )
-    assert found == {"requests": 1, "good": 0, "timeouts": 2, "errors": 0}
-    late = oha_results.figures(made((0, 1.5)), told({200: 1}), closed(1, 1.0))
+    assert figures == {"requests": 1, "good": 0, "timeouts": 2, "errors": 0}
+    late = oha_results.figures(made((0, 1.5)), summary_of({200: 1}), closed(1, 1.0))
     assert "throughput" not in late
     assert late["response_max"] == 1.5
 
@@ -142,18 +144,18 @@ def test_a_paced_recording_of_oha_gives_its_figures() -> None:
     load = Load(connections=5, rate=10, duration=5, timeout=30)
     recorded = oha_results.read_rows(RECORDED / "paced.sqlite")
     summary = oha_results.read_summary((RECORDED / "paced.json").read_text())
-    found = oha_results.figures(recorded, summary, load, floor=1.0)
+    figures = oha_results.figures(recorded, summary, load, floor=1.0)
     assert len(recorded) == summary.answered == 25
-    assert (found["offered"], found["requests"], found["unsent"]) == (10, 25, 25)
+    assert (figures["offered"], figures["requests"], figures["unsent"]) == (10, 25, 25)
     # The last answer before 5 s came at 4.414431165 s, the twentieth; the first start 1.279722 ms.
-    assert found["window"] == pytest.approx(4.414431165 - 0.001279722)
-    assert found["throughput"] == pytest.approx(20 / 4.413151443)
+    assert figures["window"] == pytest.approx(4.414431165 - 0.001279722)
+    assert figures["throughput"] == pytest.approx(20 / 4.413151443)
     # Ticks wait for a free connection: the k-th wave of five for half a second times k.
-    assert found["response_mean"] == pytest.approx(found["service_mean"] + 1.0, abs=0.02)
-    assert found["service_min"] == pytest.approx(5.209925864 - 4.209404886)
-    assert 0 < found["lag"] <= 1.702046467 - 1.7, "the largest one"
+    assert figures["response_mean"] == pytest.approx(figures["service_mean"] + 1.0, abs=0.02)
+    assert figures["service_min"] == pytest.approx(5.209925864 - 4.209404886)
+    assert 0 < figures["lag"] <= 1.702046467 - 1.7, "the largest one"
     checks = {"good", "timeouts", "unsent", "window", "in_flight", "lag"}
-    assert set(found) - set(METRICS) == checks
+    assert set(figures) - set(METRICS) == checks
 
 
 def test_failures_are_counted_by_kind() -> None:
@@ -194,9 +196,9 @@ def test_what_is_slow_once_in_five_moves_the_slower_half(slow: float, mean: floa
 
     281 of them take 10 ms, 200 are the slow ones, and 10 of the 20 count.
     """
-    found = oha_results.times("response", np.array([*[0.01] * 780, *[slow] * 200, *[0.08] * 20]))
-    assert found["response_slow_half"] == pytest.approx(mean, rel=0.002)
-    assert (found["response_p50"], found["response_p99"]) == (0.01, 0.08)
+    figures = oha_results.times("response", np.array([*[0.01] * 780, *[slow] * 200, *[0.08] * 20]))
+    assert figures["response_slow_half"] == pytest.approx(mean, rel=0.002)
+    assert (figures["response_p50"], figures["response_p99"]) == (0.01, 0.08)
     stalled = np.array([*[0.01] * 990, *[5.0] * 10])
     assert oha_results.times("response", stalled)["response_slow_half"] == pytest.approx(0.01)
     (only,) = {*oha_results.times("service", np.array([0.3])).values()}
@@ -205,8 +207,8 @@ def test_what_is_slow_once_in_five_moves_the_slower_half(slow: float, mean: floa
 
 def test_percentiles_are_measured_times() -> None:
     """The smallest time that so many do not exceed, whatever the order; never one in between."""
-    found = oha_results.times("response", np.arange(10_000, 0, -1) / 1e4)
-    assert found == {
+    figures = oha_results.times("response", np.arange(10_000, 0, -1) / 1e4)
+    assert figures == {
         "response_min": 1e-4, "response_mean": pytest.approx(0.50005), "response_p50": 0.5,
         "response_p90": 0.9, "response_p95": 0.95, "response_p99": 0.99, "response_p999": 0.999,
         "response_max": 1.0, "response_slow_half": pytest.approx(0.745),

@@ -69,8 +69,8 @@ def test_nothing_of_a_value_is_shown_whatever_is_around_it(dialect: str) -> None
         first, *rest = place.split("NOISE")
         text = first + "".join(f"{rng.choice(noise)} {part}" for part in rest)
         for end in {len(text), *rng.choices(range(len(text)), k=5)}:
-            found = statement(text[:end])
-            assert found is None or MARK not in found[1], (text[:end], found)
+            seen = statement(text[:end])
+            assert seen is None or MARK not in seen[1], (text[:end], seen)
 
 
 @pytest.mark.parametrize(

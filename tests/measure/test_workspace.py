@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench import failures, failures_of, undisturbed
-from duetbench.app import tools, workspace
+from duetbench.app import tools
 from duetbench.app.inside.process import Program
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -23,7 +23,7 @@ from duetbench.core.comparison import SideName
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
-from duetbench.effects import difference
+from duetbench.effects import difference, observation
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.host import proc
 from duetbench.host.ports import free_port
@@ -101,7 +101,8 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
 
 
 def perform(case: Case, testbed: Testbed) -> Launch:
-    outcome = undisturbed(lambda: launch.perform(case, testbed, testbed.logs / "server.log"))
+    side, log = SideCase(case, testbed), testbed.logs / "server.log"
+    outcome = undisturbed(lambda: launch.perform(side, log))
     assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
     return outcome
 
@@ -141,9 +142,8 @@ def test_a_project_is_measured_in_files_of_its_own(
     for file in ("noted", "noted.daemon"):
         left = proc.stat(int((tmp_path / file).read_text()))
         assert left is None or not left.alive
-    assert not list(
-        Path(os.environ.get("TMPDIR", "/tmp")).glob(f"duetbench-launch-*{os.getpid()}*")
-    )
+    scratch = f"duetbench-scratch-*{os.getpid()}*/copy"
+    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(scratch))
     assert SECRET not in case.model_dump_json() + str(outcome)
 
 
@@ -159,7 +159,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 ) -> None:
     side = SideCase(case, testbed)
     for _ in range(2):
-        with workspace.program(side, PROGRAM) as program:
+        with observation.program(side, PROGRAM) as program:
             seen = observed(program)
         assert ("src/shop/main.py", "create.<locals>.app", 1) in seen.functions
         assert not program.folder.exists()
@@ -191,7 +191,7 @@ def test_commands_run_once_unless_what_they_leave_cannot_be_copied(
     case = case.model_copy(update={"before": tuple(before), "after": (), "env": env})
     log = tmp_path / "x.log"
     for _ in range(2):
-        workspace = Workspace(testbed, case, free_port(), log)
+        workspace = Workspace(SideCase(case, testbed), free_port(), log)
         try:
             workspace.open()
             assert (workspace.folder / "three").is_file()

@@ -12,7 +12,7 @@ import pytest
 
 from bench import all_cases, eventually, experiments
 from duetbench.app.servers import SERVERS
-from duetbench.app.testbed import Testbed, assemble
+from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
@@ -29,39 +29,29 @@ EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
 
 
 @cache
-def arrangements() -> dict[str, list[Case]]:
+def arrangements() -> dict[tuple[str, ...], list[Case]]:
     """Cases by what is started for them; among equal endpoints the one that waits least.
 
-    In pairs: every application in each environment that set-up makes, and behind each server with
-    its loop, and each of these in each environment. A launch asks before it measures, whatever
-    meets, and where an optional interpreter was made.
+    Every application in each environment that set-up makes, behind each server with its loop.
     """
-    found: dict[tuple[str, ...], dict[str, Case]] = {}
+    by_start: dict[tuple[str, ...], dict[str, Case]] = {}
     usual = Checkout.here().declared.usual
     for case in (case for case in all_cases() if case.python in usual):
-        app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
-        endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
+        program, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
+        endpoints = by_start.setdefault((*program, *environment, case.server, case.loop), {})
         other = endpoints.get(case.endpoint.name)
         if other is None or _effort(case) < _effort(other):
             endpoints[case.endpoint.name] = case
-    chosen, tried = {}, set[tuple[object, ...]]()
-    for key, endpoints in found.items():
-        program, place, server = key[:2], key[2:4], key[4:]
-        pairs: set[tuple[object, ...]] = {(program, server), (server, place), (program, place)}
-        pairs |= {(program, name) for name in endpoints}
-        if not pairs <= tried:
-            tried |= pairs
-            chosen[" ".join(key)] = list(endpoints.values())
-    return chosen
+    return {key: list(endpoints.values()) for key, endpoints in by_start.items()}
 
 
 def _params() -> Iterator[object]:
     """Yield the arrangements: all but the first of each application are for a thorough look."""
-    seen = set[tuple[str, str]]()
-    for name, (first, *_) in arrangements().items():
-        program = first.experiment, first.endpoint.app
-        yield pytest.param(name, marks=pytest.mark.thorough) if program in seen else name
-        seen.add(program)
+    seen = set[tuple[str, ...]]()
+    for key in arrangements():
+        marks = [pytest.mark.thorough] * (key[:2] in seen)
+        yield pytest.param(key, marks=marks, id=" ".join(key))
+        seen.add(key[:2])
 
 
 def _effort(case: Case) -> tuple[float, int, int]:
@@ -84,13 +74,13 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
 @contextmanager
 def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     """Start the case's server as a launch does, without pinning, and wait until it is ready."""
-    port = ports.free_port()
+    port, side = ports.free_port(), SideCase(case, prepared)
     session = Session.start(
-        prepared.server_argv(case, port),
+        side.server_argv(port),
         role="server",
         cores=None,
-        cwd=prepared.subject.folder(case),
-        env=prepared.environment(case, values={"tmp": str(log.parent), "port": str(port)}),
+        cwd=side.folder,
+        env=side.environment(values={"tmp": str(log.parent), "port": str(port)}),
         log=log,
     )
     try:
@@ -103,7 +93,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
 
 @pytest.mark.parametrize("arrangement", list(_params()))
 def test_every_app_answers_as_declared_wherever_a_case_runs_it(
-    arrangement: str, tmp_path: Path, state_home: Path
+    arrangement: tuple[str, ...], tmp_path: Path, state_home: Path
 ) -> None:
     """Status, content type, body and floor; and the process is what the case names."""
     cases = arrangements()[arrangement]

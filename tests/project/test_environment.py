@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from bench import Bench
 from duetbench.app.deployment import deploy_all, environment_of
 from duetbench.app.interpreters import Environment, find_environment
-from duetbench.app.setting import AS_DECLARED
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
@@ -91,8 +90,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
         done = bench("compare", *sides, "--app", "shop.main:app", "--only", "effects", "-o", file)
         assert "packages from .venv" in done.out, done.err
         assert "with uncommitted files: data/word, seed" in done.out
-        found = Comparison.model_validate_json(file.read_bytes())
-        (finding,) = [about for about in found.findings if about.subject == "answer"]
+        comparison = Comparison.model_validate_json(file.read_bytes())
+        (finding,) = [about for about in comparison.findings if about.subject == "answer"]
         assert finding.verdict is Verdict.DIFFERENT
         assert finding.text == f"head answers line 1: {answers}"
         assert _TOKEN not in done.out + file.read_text("utf-8")
@@ -107,8 +106,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
-    """Not that of its image, unless a package is missing here; nor one that is excluded."""
-    write(shop, "Dockerfile", "FROM python:3.14\n")
+    """Not the one that it names, unless a package is missing here; nor one that is excluded."""
+    write(shop, ".python-version", "3.14\n")
     project = Subject(
         shop, target=Target(app="shop.main:app", server="granian", interface="asgi", build=True)
     )
@@ -123,9 +122,9 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
                 text.replace("[build", f"requires-python = '{required}'\n[build", 1),
             )
         shutil.copytree(shop / "src", place / "src")
-        shutil.copy(shop / "Dockerfile", place)
+        shutil.copy(shop / ".python-version", place)
         narrator = Narrator(Console())
-        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path)
+        (side,), _ = deploy_all(project, [place], narrator)
         return side.version
 
     assert built("six==1.17.0", ">=3.11") == platform.python_version()

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from packaging.requirements import Requirement
 
 from bare import QUIET
 from duetbench.app import deployment, revisions, target_locks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import command, paths
 from duetbench.judge import affected, preparation
 from duetbench.judge.preparation import Scope
@@ -34,11 +33,6 @@ LAYOUTS: Final = {
     "workspace": ("backend", "shop.web:app", "../uv.lock", (".",)),  # which uv makes
     "src": (".", "shop.main:app", "requirements.txt", ("src", ".")),
     "requirements": (".", "app.main:app", "requirements/production.txt", (".",)),
-    "poetry": (".", "shop.web:app", "poetry.lock", (".",)),
-    # Of a Poetry that did not write what a package is for: versions and files alone.
-    "poetry-1": (".", "shop.web:app", "poetry.lock", (".",)),
-    "pdm": (".", "shop.web:app", "pdm.lock", (".",)),
-    "pipenv": (".", "web:app", "Pipfile.lock", (".",)),
     "django": (".", "site.wsgi:application", "requirements.txt", ("site", ".")),
 }
 
@@ -157,31 +151,114 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
             return [p.reason for p in affected.find(both).pairs], both.notes
 
     note = "{} has no module bench.starter: lent {}'s bench/starter.py"
-    found = compared("HEAD~1", None)
-    assert found == (["src/shop/main.py"], (note.format("HEAD~1", "working tree"),))
+    result = compared("HEAD~1", None)
+    assert result == (["src/shop/main.py"], (note.format("HEAD~1", "working tree"),))
     assert compared("HEAD~1", "HEAD")[1] == tuple(
         note.format(name, "the checkout") for name in ("HEAD~1", "HEAD")
     )
 
 
-def test_tables_of_poetry_are_read_beside_its_lock(tmp_path: Path) -> None:
-    """Those of the standard come first."""
-    text = """\
-[tool.poetry.dependencies]
-python = "^3.10"
-alpha = {version = "^1", extras = ["fast"]}
-beta = [{version = "1", python = "^3.11"}, {version = "2", markers = "os_name == 'nt'"}]
-gamma = {version = "1", optional = true, platform = "linux"}
+POETRY_LOCK: Final = """\
+[[package]]
+name = "alpha"
+version = "1.0"
+description = ""
+optional = false
+python-versions = ">=3.11"
+groups = ["main"]
+files = []
+[[package]]
+name = "beta"
+version = "2.0"
+description = ""
+optional = false
+python-versions = ">=3.11"
+groups = ["web"]
+files = []
+[[package]]
+name = "delta"
+version = "1.0"
+description = ""
+optional = false
+python-versions = ">=3.11"
+groups = ["dev"]
+files = []
+[metadata]
+lock-version = "2.1"
+python-versions = ">=3.11"
+content-hash = "cd27a243bba94afde1ee9e49d8e6724f72e7b10e8a0f5d643cf2e77d068c3826"
 """
-    shop = Target(app="shop:app")
-    write(tmp_path, "pyproject.toml", text)
-    assert target_locks._direct(tmp_path, shop) is None
-    write(tmp_path, "poetry.lock", "")
-    needed = target_locks._direct(tmp_path, shop)
-    assert list(map(Requirement, needed or ())) == [
-        Requirement("alpha[fast]"),
-        Requirement("beta"),
-        Requirement("beta ; os_name == 'nt'"),
-    ]
-    write(tmp_path, "pyproject.toml", f'[project]\ndependencies = ["own"]\n{text}')
-    assert target_locks._direct(tmp_path, shop) == ("own",)
+PDM_LOCK: Final = """\
+[metadata]
+groups = ["default", "dev", "web"]
+strategy = ["inherit_metadata"]
+lock_version = "4.5.0"
+content_hash = "sha256:0"
+[[metadata.targets]]
+requires_python = ">=3.11"
+[[package]]
+name = "alpha"
+version = "1.0"
+groups = ["default"]
+files = []
+[[package]]
+name = "beta"
+version = "2.0"
+groups = ["web"]
+files = []
+[[package]]
+name = "delta"
+version = "1.0"
+groups = ["dev"]
+files = []
+"""
+PIPFILE_LOCK: Final = """\
+{"_meta": {"hash": {"sha256": "0"}, "pipfile-spec": 6, "requires": {}, "sources":
+ [{"name": "pypi", "url": "https://example.com/simple", "verify_ssl": true}]},
+ "default": {"alpha": {"version": "==1.0"}}, "web": {"beta": {"version": "==2.0"}},
+ "develop": {"delta": {"version": "==1.0"}}}
+"""
+POETRY: Final = """\
+[project]
+name = "shop"
+version = "1"
+requires-python = ">=3.11"
+dependencies = ["alpha"]
+[tool.poetry.group.web.dependencies]
+beta = "*"
+[tool.poetry.group.dev.dependencies]
+delta = "*"
+"""
+PDM: Final = """\
+[project]
+name = "shop"
+version = "1"
+requires-python = ">=3.11"
+dependencies = ["alpha"]
+[dependency-groups]
+web = ["beta"]
+dev = ["delta"]
+"""
+PIPFILE: Final = '[packages]\nalpha = "*"\n[web]\nbeta = "*"\n[dev-packages]\ndelta = "*"\n'
+FOREIGN: Final = {
+    "poetry.lock": ("pyproject.toml", POETRY, POETRY_LOCK),
+    "pdm.lock": ("pyproject.toml", PDM, PDM_LOCK),
+    "Pipfile.lock": ("Pipfile", PIPFILE, PIPFILE_LOCK),
+}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", target_locks.LOCKS[1:])
+def test_a_lock_of_another_tool_is_exported_by_it(name: str, tmp_path: Path) -> None:
+    """By the real tools, which uv fetches: the group that serves, and none that develops."""
+    declaration, declared, text = FOREIGN[name]
+    write(tmp_path, declaration, declared)
+    write(tmp_path, name, text)
+    lock = target_locks.lock_of(tmp_path)
+    assert lock is not None
+    exported = target_locks._exported(lock, Target(app="shop:app", groups=("web",)))
+    lines = (line.partition(" ")[0].rstrip(";") for line in exported.splitlines())
+    assert [line for line in lines if line.strip("#")] == ["alpha==1.0", "beta==2.0"]
+    write(tmp_path, name, "<")
+    with pytest.raises(SetupError, match=rf"{name}: `uv tool run --from .* failed: "):
+        target_locks._exported(lock, Target(app="shop:app"))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from duetbench.app.plan import drain
 from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load
+from duetbench.core.protocol import drain
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
 from observatory.cli import app
@@ -38,7 +38,7 @@ def case(
 
 
 @pytest.mark.parametrize(
-    ("one", "seconds"),
+    ("item", "seconds"),
     [
         # 500 blocked connections at 80 per 15 s.
         (case(floor=15, slots=80, connections=500, workers=2), 7 * 15),
@@ -51,20 +51,20 @@ def case(
         (case(floor=3, slots=40, connections=100, rate=10), 3),
     ],
 )
-def test_drains_are_those_worked_out_by_hand(one: Case, seconds: float) -> None:
+def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None:
     """What is in flight at the deadline is still answered, and takes its time."""
-    assert drain(one) == pytest.approx(seconds)
+    assert drain(item) == pytest.approx(seconds)
 
 
 def test_the_nights_duets_fit_their_budget() -> None:
     """Nearly all cases get five duets; with more cases than that they take turns in the fifth."""
     nightly = Checkout.here("nightly").plan()
     servers = Counter(map(server_of, nightly.cases))
-    costs = ((*duet_seconds(one), servers[server_of(one)]) for one in nightly.cases)
+    costs = ((*duet_seconds(item), servers[server_of(item)]) for item in nightly.cases)
     seconds = [own + start / shared for start, own, shared in costs]
     shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
     budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
-    assert 0.8 * sum(NIGHTLY.least_of(one) * one for one in seconds) <= budget
+    assert 0.8 * sum(NIGHTLY.least_of(each) * each for each in seconds) <= budget
 
 
 def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> None:

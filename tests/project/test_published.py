@@ -79,7 +79,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("[figures]\nnobody = { throughput = 1 }", "['nobody'] are not in [cases]"),
         ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: throughput, "),
@@ -92,7 +92,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     ],
 )
 def test_a_wrong_declaration_is_refused_with_its_place(
-    text: str, told: str, tmp_path: Path
+    text: str, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "apps" / "x" / "published.toml"
     path.parent.mkdir(parents=True)
@@ -100,4 +100,4 @@ def test_a_wrong_declaration_is_refused_with_its_place(
     path.write_text('source = "a page"\n' + text)
     with pytest.raises(DeclarationError) as caught:
         load_published(tmp_path)
-    assert all(part in str(caught.value) for part in (str(path), told)), str(caught.value)
+    assert all(part in str(caught.value) for part in (str(path), words)), str(caught.value)

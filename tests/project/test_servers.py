@@ -212,8 +212,8 @@ def test_a_server_is_started_as_in_production(
 ) -> None:
     write(tmp_path, file, text)
     able = [s for s in start_commands(tmp_path, "a:b") if s.serves(interface, free_threaded=False)]
-    found = next((f"{start} {start.loop} {start.threads}" for start in able), "")
-    assert found.replace(f", as {file} says", "") == said
+    start_of = next((f"{start} {start.loop} {start.threads}" for start in able), "")
+    assert start_of.replace(f", as {file} says", "") == said
 
 
 def test_a_loop_that_nobody_names_is_the_one_that_the_server_takes() -> None:

@@ -17,7 +17,6 @@ import pytest
 from bare import QUIET
 from bench import Done, invoke
 from duetbench.app import interpreters, stacks, tools
-from duetbench.cli.setup import remove_unused
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
@@ -182,33 +181,22 @@ def environment(target: Path, days: float) -> Path:
 
 
 def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Path) -> None:
-    """Used 29 days ago one stays, 31 days ago it goes; interpreters are as old as their newest.
-
-    What is being made, or lies in somebody else's cache, is left alone.
-    """
-    environments, interpreters_ = empty_cache / "environments", empty_cache / "interpreters"
-    young = environment(environments / "current-py3.14-000000000001", 29)
-    old = environment(environments / "current-py3.14-000000000002", 31)
-    used = environment(interpreters_ / "prebuilt-3.14.1" / "3.14", 99)
-    environment(used.parent / "uv", 99)
-    unused = environment(interpreters_ / "source-3.14.1-ab" / "3.14", 99).parent
-    aged(used.parent, 99)
-    aged(unused, 99)
+    """When another is made; not what is being made, or lies in somebody else's cache."""
+    shelf = empty_cache / "environments"
+    young = environment(shelf / "current-py3.14-000000000001", 29)
+    old = environment(shelf / "current-py3.14-000000000002", 31)
+    busy = environment(shelf / "busy-py3.14-000000000003", 99)
+    used = environment(shelf / "used-py3.14-000000000004", 99)
     cache.touch(used)
-    busy = environment(environments / "b-py3.14-000000000001", 99)
-    staging = environments / ".making-b-1-1"
+    staging = shelf / ".making-b-1-1"
     staging.mkdir()
     aged(staging, 99)
     elsewhere = environment(tmp_path / "elsewhere" / "c-py3.14-000000000001", 99)
-    (environments / elsewhere.name).symlink_to(elsewhere)
-    (empty_cache / "snapshots").symlink_to(tmp_path / "elsewhere")
-    with filelock.FileLock(environments / f".{busy.name}.lock"):
-        assert remove_unused() == [old.name, unused.name]
-    left = {young: True, old: False, used: True, unused: False, busy: True, elsewhere: True}
-    assert {path: path.is_dir() for path in left} == left
-    assert staging.is_dir()
-    assert (used.parent / "uv").is_dir()
-    assert remove_unused() == [busy.name]
+    (shelf / elsewhere.name).symlink_to(elsewhere)
+    with filelock.FileLock(shelf / f".{busy.name}.lock"):
+        assert cache.make(shelf / "new", build=lambda _: {}, say=print)
+    there = [path.is_dir() for path in (young, old, busy, used, staging, elsewhere)]
+    assert there == [True, False, True, True, True, True]
 
 
 @pytest.mark.real

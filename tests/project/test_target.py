@@ -38,11 +38,11 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_options_win_over_keys(shop: Path) -> None:
-    found = target.of(shop, {"expect-status": 200, "server": None, "before": (), "workers": 2})
-    assert (found.app, found.expect_status, found.workers, found.server) == (
+    wanted = target.of(shop, {"expect-status": 200, "server": None, "before": (), "workers": 2})
+    assert (wanted.app, wanted.expect_status, wanted.workers, wanted.server) == (
         "shop.main:app", 200, 2, None,
     )  # fmt: skip
-    assert found.requests == ("GET /items/7", 'POST /orders {"item": 7}')
+    assert wanted.requests == ("GET /items/7", 'POST /orders {"item": 7}')
     assert target.of(shop, {"requests": ("GET /",)}).requests == ("GET /",)
     for workers in (None, 2):
         with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
@@ -116,8 +116,8 @@ def test_each_request_is_a_case(shop: Path) -> None:
     assert cases[1].env_names == ("TOKEN",)
     assert "secret" not in "".join(case.model_dump_json() for case in cases)
     load = cases[0].load
-    found = (load.connections, load.rate, load.duration)
-    assert found == (32, None, 2.0)
+    figures = (load.connections, load.rate, load.duration)
+    assert figures == (32, None, 2.0)
 
 
 def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
@@ -177,13 +177,13 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
-    found = declarations.results_dir(shop)
-    assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
-    assert found.parent.name.startswith("shop-")
+    folder = declarations.results_dir(shop)
+    assert folder.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
+    assert folder.parent.name.startswith("shop-")
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
     assert declarations.results_dir(shop) == shop / "bench"
     write(shop, "pyproject.toml", "[project]\n")
-    assert declarations.results_dir(shop) == found
+    assert declarations.results_dir(shop) == folder
 
 
 def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:
@@ -255,8 +255,8 @@ def test_a_line_says_what_is_sent(
 def test_shares_are_of_all_that_a_path_stands_for(
     line: str, weights: dict[str, int], folder: Path
 ) -> None:
-    found = read(line, folder)
-    assert Counter((found.path, *found.paths)) == weights
+    endpoint = read(line, folder)
+    assert Counter((endpoint.path, *endpoint.paths)) == weights
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_of_too_many_paths_some_are_drawn_by_their_shares(
 ) -> None:
     """Each time the same ones, from all of them."""
     endpoint = read(line, folder)
-    found = (endpoint.path, *endpoint.paths)
-    assert 9_998 <= len(found) <= 10_001
-    assert len(set(found)) > 0.7 * len(found)
-    assert sum(path.startswith(start) for path in found) >= fewest
+    paths = (endpoint.path, *endpoint.paths)
+    assert 9_998 <= len(paths) <= 10_001
+    assert len(set(paths)) > 0.7 * len(paths)
+    assert sum(path.startswith(start) for path in paths) >= fewest
     assert read(line, folder) == endpoint
 
 
@@ -289,15 +289,6 @@ def test_what_is_wrong_is_said(folder: Path) -> None:
     ):
         with pytest.raises(UsageError, match=re.escape(words)):
             read(line, folder)
-
-
-def test_the_version_of_an_image_counts_without_another_word(tmp_path: Path) -> None:
-    assert interpreters.of_image(tmp_path) is None
-    write(tmp_path, "app/Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n")
-    assert interpreters.of_image(tmp_path / "app") == "3.12"
-    write(tmp_path, ".python-version", "3.13")
-    assert interpreters.of_image(tmp_path / "app") == "3.12"
-    assert interpreters.of_image(tmp_path / "app", Path("app")) is None
 
 
 @pytest.mark.real
@@ -314,8 +305,11 @@ def test_uv_chooses_the_interpreter_of_a_project(
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
     write(tmp_path, "pyproject.toml", project if requires else "")
-    found = interpreters.choose(tmp_path, asked, QUIET)
-    assert (found.name, found.origin) == (name, Checkout.here().interpreter(name).origin)
+    interpreter = interpreters.choose(tmp_path, asked, QUIET)
+    assert (interpreter.name, interpreter.origin) == (
+        name,
+        Checkout.here().interpreter(name).origin,
+    )
 
 
 @pytest.mark.real
@@ -327,11 +321,11 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     monkeypatch.setenv("UV_OFFLINE", "1")
-    found = interpreters.choose(tmp_path, ">=3.11", QUIET)
-    assert (found.origin, found.free_threaded) == ("found", False)
-    assert found.name == ".".join(found.version.split(".")[:2])
-    assert tools.version(found.executable) == f"Python {found.version}"
-    assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
-    assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
+    interpreter = interpreters.choose(tmp_path, ">=3.11", QUIET)
+    assert (interpreter.origin, interpreter.free_threaded) == ("found", False)
+    assert interpreter.name == ".".join(interpreter.version.split(".")[:2])
+    assert tools.version(interpreter.executable) == f"Python {interpreter.version}"
+    assert interpreter.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
+    assert not (interpreter.executable.parent.parent / "pyvenv.cfg").exists()
     with pytest.raises(SetupError, match=r"finding Python 3\.99 .*; choose another one by --with"):
         interpreters.choose(tmp_path, "3.99", QUIET)

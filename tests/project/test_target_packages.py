@@ -107,20 +107,19 @@ def newer(index: Index) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("kind", ["uv.lock", "pylock.toml", "requirements.txt"])
+@pytest.mark.parametrize("kind", ["uv.lock", "requirements.txt"])
 def test_locked_versions_are_kept_and_a_server_is_added(
     kind: str, root: Path, index: Index, python: Interpreter
 ) -> None:
-    locked = {
+    arguments = {
         "uv.lock": ("lock",),
-        "pylock.toml": ("pip", "compile", "pyproject.toml", "--universal", "-o", "pylock.toml"),
         "requirements.txt": ("pip", "compile", "pyproject.toml", "-o", "requirements.txt"),
     }[kind]
-    uv(root, *locked)
+    uv(root, *arguments)
     newer(index)
-    found = given(root, python)
-    assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
-    stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
+    locked = given(root, python)
+    assert locked.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
+    stack = target_locks.add_packages(root, locked, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert deployed(root, python).lock("project") == stack
     keep = stack.lock.read_text()
@@ -134,11 +133,11 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
-    same = target_locks.add_packages(base, found, ["granian"], python, QUIET, (found, stack))
+    same = target_locks.add_packages(base, locked, ["granian"], python, QUIET, (locked, stack))
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
-    text = found.lock.read_text().replace("alpha==1.0", "alpha == 1.0")
+    text = locked.lock.read_text().replace("alpha==1.0", "alpha == 1.0")
     written = target_locks.put(base, text, ["alpha"], python)
-    other = target_locks.add_packages(base, written, ["granian"], python, QUIET, (found, stack))
+    other = target_locks.add_packages(base, written, ["granian"], python, QUIET, (locked, stack))
     assert other.packages["granian"] == "2.0"
 
 
@@ -161,13 +160,13 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     for name, text in {
         "pyproject.toml": "[project]\n", "requirements/base.txt": "", "requirements-prod.txt": "",
         "pyproject.toml ": "[project]\ndependencies = []\n", "requirements.txt": "",
-        "pylock.toml": "", "uv.lock": "",
+        "pdm.lock": "", "uv.lock": "",
     }.items():  # fmt: skip
         write(tmp_path, name.strip(), text)
         write(tmp_path, "requirements-dev.txt", "")
-        found = target_locks.lock_of(tmp_path)
-        assert found is not None
-        assert found.file == tmp_path / name.strip()
+        lock = target_locks.lock_of(tmp_path)
+        assert lock is not None
+        assert lock.file == tmp_path / name.strip()
     other = tmp_path / "other"
     for name in ("requirements-a.txt", "requirements-b.txt"):
         write(other, name, "")
@@ -178,7 +177,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt", "pylock.toml"])
+@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt"])
 def test_a_lock_that_is_none_is_named_as_its_project_names_it(
     tmp_path: Path, python: Interpreter, name: str
 ) -> None:
@@ -203,11 +202,11 @@ def test_a_second_index_is_asked(root: Path, index: Index, python: Interpreter) 
         sources = f"\n[tool.uv]\nindex = [{named}]\n{sources}{limits}"
         write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + sources)
         file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
-        found, _ = target_locks.read(root, file, WANTED, python, QUIET)
-        assert found.packages == {"alpha": "1.0", "beta": "2.0", "own": "1.0+cpu"}
+        locked, _ = target_locks.read(root, file, WANTED, python, QUIET)
+        assert locked.packages == {"alpha": "1.0", "beta": "2.0", "own": "1.0+cpu"}
         uv(root, "lock")
-        found = given(root, python)
-        stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
+        locked = given(root, python)
+        stack = target_locks.add_packages(root, locked, ["granian"], python, QUIET)
         assert stack.packages.items() >= {"own": "1.0+cpu", "granian": "2.0"}.items()
         assert stacks.make_environment(stack, python, QUIET)
 
@@ -262,17 +261,17 @@ def test_packages_that_are_folders_archives_and_commits_are_installed(
     for line in ("-e ./libs/lib ; python_full_version >= '3.10'", "./libs/lib"):
         write(root, "requirements.txt", f"alpha==1.0\n{line}\n")
         lock = LockFile(root, root / "requirements.txt", "")
-        found, places = target_locks.read(root, lock, WANTED, python, QUIET)
-        assert found.packages == {"alpha": "1.0", "beta": "1.0"}
+        locked, places = target_locks.read(root, lock, WANTED, python, QUIET)
+        assert locked.packages == {"alpha": "1.0", "beta": "1.0"}
         assert places == [root / "libs" / "lib"]
-        assert found.lock.with_suffix(".in").read_text().startswith("alpha\nbeta\n")
+        assert locked.lock.with_suffix(".in").read_text().startswith("alpha\nbeta\n")
         deployment.install(root, "web", places, python, QUIET)
         assert "2.0" in (root / deployment.SITE / "lib.py").read_text()
         assert not (root / "libs" / "lib" / "build").exists()
     write(root, "requirements.txt", f"lib @ git+file://{remote}@{at}\n")
-    found = given(root, python)
-    assert found.packages == {"lib": f"git+{at[:8]}"}
-    stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
+    locked = given(root, python)
+    assert locked.packages == {"lib": f"git+{at[:8]}"}
+    stack = target_locks.add_packages(root, locked, ["granian"], python, QUIET)
     assert stack.packages.keys() == {"lib", "granian", "beta"}
     assert stacks.make_environment(stack, python, QUIET)
     write(root, "requirements.txt", "alpha==1.0\n./libs/no\n")

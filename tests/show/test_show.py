@@ -20,7 +20,7 @@ from duetbench.cli.show import show_command
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run
-from duetbench.host import files, result_files
+from duetbench.host import files
 from duetbench.host.files import encode
 from duetbench.host.result_files import save_comparison
 from duetbench.load.summary import summarise
@@ -115,7 +115,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "apps" / "demo").mkdir(parents=True)
     (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
     (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
-    result_files.save(tmp_path / "results", demo_run())
+    files.save(tmp_path / "results", demo_run())
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     return tmp_path
 
@@ -179,7 +179,7 @@ def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Pat
         assert (part in whole, part in beside) == (False, True)
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": "partial", "notes": notes})
-    text = called(["show", str(result_files.save(checkout / "results", run))])
+    text = called(["show", str(files.save(checkout / "results", run))])
     assert ("(partial)" in whole, "(partial)" in text, notes[0] in text) == (False, True, True)
 
 

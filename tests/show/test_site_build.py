@@ -16,7 +16,7 @@ from bench import Once
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
-from duetbench.host import files, result_files
+from duetbench.host import files
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
 from observatory.store.night import NightRecord, ShardRecord
@@ -31,7 +31,7 @@ def a_night(day: int) -> Run:
 
 def stored(folder: Path, *days: int) -> Path:
     """Nights among the results of a folder; the file of the last."""
-    return [result_files.save(folder / "results", a_night(day)) for day in days][-1]
+    return [files.save(folder / "results", a_night(day)) for day in days][-1]
 
 
 def text_of(folder: Path, name: str = "") -> str:
@@ -150,7 +150,7 @@ def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
     kept: list[Path] = []
     for month in (8, 8, 9, 10, 11):
         run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
-        kept.append(result_files.save(tmp_path / "results", run))
+        kept.append(files.save(tmp_path / "results", run))
     sites.build_site(tmp_path)
     site, archive = tmp_path / "site", f"runs/{runs.MACHINE.id}-202608.zip"
     with zipfile.ZipFile(site / archive) as packed:

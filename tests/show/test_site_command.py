@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from duetbench.core.errors import UsageError
-from duetbench.host import result_files
+from duetbench.host import files
 from observatory.cli import app
 from site_builds import a_run
 
 
 def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    result_files.save(tmp_path / "results", a_run(1))
+    files.save(tmp_path / "results", a_run(1))
     common = ["site", "--no-asv", "--results", str(tmp_path / "results")]
     place = str(tmp_path / "made")
     address = ["--url", "https://example.org/bench"]

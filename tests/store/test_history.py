@@ -240,7 +240,7 @@ def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     (entry,), (run,), _ = collect(save(tmp_path / "partial", cut))
     assert (entry.path, run.status) == (cut.path, "partial")
     finished = save(tmp_path / "both", night_run())
-    result_files.save(finished, cut)
+    files.save(finished, cut)
     (only,), (run,), _ = collect(finished)
     assert (only.path, run.status) == (entry.path, "complete")
 

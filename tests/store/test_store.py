@@ -29,7 +29,7 @@ def run_at(
     status: ResultStatus = "complete",
 ) -> Run:
     run = synthetic.nightly_run(cases=cases)
-    name = result_files.result_id(started, profile, run.commit)
+    name = files.result_id(started, profile, run.commit)
     return run.model_copy(
         update={"id": name, "started": started, "profile": profile, "status": status}
     )
@@ -41,19 +41,19 @@ def test_a_run_is_named_after_time_profile_and_commit(tmp_path: Path) -> None:
         (("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5), "094012Z-nightly-3f2a9c17"),
         (("2026-11-20T09:40:12Z", "quick", None), "094012Z-quick-nocommit"),
     ):
-        assert result_files.result_id(*words) == f"20261120T{name}"
+        assert files.result_id(*words) == f"20261120T{name}"
     run = run_at("2026-12-31T23:30:00-01:00")
     place = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
-    assert result_files.place(tmp_path, run) == place
+    assert files.place(tmp_path, run) == place
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     small, more = (run_at("2026-11-20T09:00:00Z", cases=n, status="partial") for n in (1, 3))
-    partial = result_files.save(tmp_path, small)
-    assert result_files.save(tmp_path, more) == partial
+    partial = files.save(tmp_path, small)
+    assert files.save(tmp_path, more) == partial
     assert files.read(Run, partial) == more
     whole = run_at("2026-11-20T09:00:00Z", cases=3)
-    final = result_files.save(tmp_path, whole)
+    final = files.save(tmp_path, whole)
     assert files.read(Run, final) == whole
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [final]
 
@@ -62,7 +62,7 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     """The latest is the one that was started last, whenever it was saved."""
     second, first, partial = (
-        result_files.save(tmp_path, run)
+        files.save(tmp_path, run)
         for run in (
             run_at("2026-11-20T09:00:00Z", "published"),
             run_at("2025-11-19T09:00:00Z"),
@@ -110,17 +110,17 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk) as fill:
-        saved = result_files.save(disk, small)
+        saved = files.save(disk, small)
         before = saved.read_bytes()
         fill()
         for run in (large, whole):
             with pytest.raises(RecordError, match=r"No space left.*free some space") as caught:
-                result_files.save(disk, run)
+                files.save(disk, run)
             assert saved.parent.name in str(caught.value)
         assert saved.read_bytes() == before
         assert {p.name for p in disk.rglob("*") if p.is_file()} == {BALLAST, saved.name}
         (disk / BALLAST).unlink()
-        assert result_files.save(disk, whole).exists()
+        assert files.save(disk, whole).exists()
 
 
 def document() -> dict[str, Any]:

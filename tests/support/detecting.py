@@ -11,7 +11,7 @@ import numpy as np
 from anchored_files import a_file
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import StackRecord, Verdict
-from duetbench.host import result_files
+from duetbench.host import files
 from histories import FIRST
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.store.points import Points
@@ -27,7 +27,7 @@ BUMPED = ["1"] * 20 + ["2"] * 6
 
 def run_of(number: int) -> str:
     """Name of a night's run."""
-    return result_files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+    return files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
 def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import synthetic
 from duetbench.core.model import Case, CaseResult, Launch, Run
-from duetbench.host import result_files
+from duetbench.host import files
 from observatory.store.history_branch import BRANCH, Patience, Remote
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
@@ -60,7 +60,7 @@ def night_run(
     run = synthetic.nightly_run(cases=2) if results is None else synthetic.make_run(results)
     return run.model_copy(
         update={
-            "id": result_files.result_id(started, "nightly", run.commit),
+            "id": files.result_id(started, "nightly", run.commit),
             "started": started,
             "machine": run.machine.model_copy(update={"id": machine}),
             **changes,
@@ -79,5 +79,5 @@ def good(case: Case, seconds: float = 20.0, figures: Mapping[str, float] | None 
 
 def save(folder: Path, *runs: Run) -> Path:
     for run in runs:
-        result_files.save(folder, run)
+        files.save(folder, run)
     return folder

@@ -22,7 +22,7 @@ from duetbench.core.change import Release
 from duetbench.core.comparison import PackageChange
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Missing, Verdict
-from duetbench.host import files, result_files
+from duetbench.host import files
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import Points
 from observatory.trend.reading import Sources
@@ -225,7 +225,7 @@ def _effect(metrics: tuple[str, ...], factor: float) -> npt.NDArray[np.float64]:
 
 
 def _run(history: History, place: int) -> str:
-    return result_files.result_id(history.times[place].isoformat(), "nightly", _commit(place))
+    return files.result_id(history.times[place].isoformat(), "nightly", _commit(place))
 
 
 def _commit(place: int) -> str:

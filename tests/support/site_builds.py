@@ -26,7 +26,7 @@ from duetbench.core.model import (
     Run,
     StackRecord,
 )
-from duetbench.host import files, paths, result_files
+from duetbench.host import files, paths
 from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site
@@ -70,7 +70,7 @@ def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     """A nightly run of a day of November 2026, by default of one steady case."""
     started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
     commit = f"{day:02d}" * 20
-    id_ = result_files.result_id(started, changes.get("profile", "nightly"), commit)
+    id_ = files.result_id(started, changes.get("profile", "nightly"), commit)
     changes |= {"id": id_, "started": started, "commit": commit}
     steady = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
     return runs.make_run(results or [steady], **changes)
@@ -94,7 +94,7 @@ def history(folder: Path) -> None:
         for case in map(runs.make_case, DECLARED)
     )
     started = "2026-11-19T09:00:00+00:00"
-    id_ = result_files.result_id(started, "nightly", run.commit)
+    id_ = files.result_id(started, "nightly", run.commit)
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     files.save(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     save_releases(results)

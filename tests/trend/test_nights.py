@@ -10,7 +10,7 @@ import synthetic
 from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, FlagName, UsageError
 from duetbench.core.model import Case, Launch, Plan, Run
-from duetbench.host import files, machine, result_files
+from duetbench.host import files, machine
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store import kinds
 from observatory.store import night as nights
@@ -171,7 +171,7 @@ def test_a_night_from_its_plan_to_the_history(
     assert missing in done.err
     assert listing(remote) == [
         f"results/nights/{night.created[:4]}/{night.id}.json",
-        f"results/{result_files.place(Path(), run).as_posix()}",
+        f"results/{files.place(Path(), run).as_posix()}",
     ]
     assert "- missing: `badapps/error`" in summary.read_text()
 

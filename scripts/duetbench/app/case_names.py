@@ -1,17 +1,21 @@
-"""Names of cases for people; the id stays beside them, or is the name if nothing is declared."""
+"""Names of cases for people, beside their ids, or by their requests; and cases by their ids."""
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.app.target import STACK
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint
 from duetbench.core.text import short
 from duetbench.core.units import count
 
 _USUAL_LOOPS = frozenset({"auto", "asyncio", "none"})
 _LONGEST: Final = 60  # characters of a request
+_SUGGESTIONS: Final = 3
 _AGAIN: Final = re.compile(r"--\d+$")  # ends the name of a request's second endpoint
 
 declared: list[Callable[[str], "CaseName | None"]] = []
@@ -96,3 +100,17 @@ def _load(case: Case) -> str:
         return f"{count(load.connections)} users"
     schedule = ", each on schedule" if load.open else ""
     return f"{load.rate:g} requests/s{schedule}"
+
+
+def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
+    """Choose the cases whose id matches a glob, or all without globs; UsageError if one does not.
+
+    The error suggests what may have been meant.
+    """
+    for glob in globs:
+        if not any(fnmatchcase(case.id, glob) for case in cases):
+            ids = [case.id for case in cases]
+            near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3)
+            some_ids = ", ".join(near or ids[:_SUGGESTIONS]) or "none"
+            raise UsageError(f"--select {glob!r} selects nothing; near: {some_ids}")
+    return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, glob) for glob in globs))

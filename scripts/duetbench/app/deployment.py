@@ -6,7 +6,6 @@ own.
 
 import os
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -20,12 +19,11 @@ from duetbench.app import interpreters, revisions, servers, stacks, target_locks
 from duetbench.app.declarations import project_name, read_pyproject
 from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
-from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import FOLDER, NOWHERE, STACK, Target
+from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting, Target
 from duetbench.app.target_locks import LockFile
-from duetbench.app.testbed import assemble
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Interface
@@ -104,19 +102,18 @@ def deploy_all(
     project: Subject,
     places: Sequence[Path],
     narrator: Narrator,
-    settings: Sequence[Setting],
-    copies: Path,
+    settings: Sequence[Setting] = (AS_DECLARED,),
+    locks: Sequence[LockFile | None] = (None,),
 ) -> tuple[list[Subject], Sequence[str]]:
     """Prepare a target in copies of its repository, each under a setting; also return notes.
 
-    The last decides how all are served.
+    `locks` are read instead of their own. The last copy decides how all are served.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
         UsageError: The target is invalid: it is no application, its server cannot serve it, …
         SetupError: The interpreter, a package or the environment cannot be made.
     """
-    given = [lock_at(project.root, side.lock, copies) if side.lock else None for side in settings]
     add_uncommitted(project, places, narrator)
     environment = None
     if not any(side.packages for side in settings):
@@ -128,7 +125,7 @@ def deploy_all(
             [*pool.map(lambda place: stacks.compile_code(place, python), places)]
     sides = [
         _lay_out(project, place, lock, environment, pythons, narrator)
-        for place, lock in zip(places, given, strict=True)
+        for place, lock in zip(places, locks, strict=True)
     ]
     interface, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
@@ -191,7 +188,7 @@ def _choose_way(
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies)
+    (copy,), notes = deploy_all(project, [place], narrator)
     for note in notes:
         narrator.say(f"note: {note}")
     return copy
@@ -203,39 +200,6 @@ def deployed(project: Subject, narrator: Narrator) -> Iterator[Subject]:
     tools.ensure_oha(project.configuration.oha, narrator)
     with revisions.copies() as copies:
         yield working(project, narrator, copies)
-
-
-def lock_at(root: Path, text: str, copies: Path) -> LockFile:
-    """Find a file to read packages from: FILE, or FILE@REV of any revision.
-
-    Raises UsageError if there is none.
-    """
-    name = text
-    here = next((p for p in (Path(text), root / text) if p.is_file()), None)
-    if here is not None:
-        place = revisions.copy(root, copies)
-        inside = here.resolve().is_relative_to(revisions.top(root) or root)
-        file = place / os.path.relpath(here.resolve(), root) if inside else here.resolve()
-    else:
-        name, sign, revision = text.rpartition("@")
-        if not sign:
-            raise UsageError(
-                f"lock={text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
-                f"here nor in {root}"
-            )
-        place = revisions.lay_out(root, revisions.resolve(root, revision), copies)
-        file = place / name
-        if not file.is_file():
-            raise UsageError(f"lock={text}: {revision} has no file {name}")
-    stacks.require_text(file, f"lock={text}")
-    if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
-        # uv reads the lock only where the project, or its workspace, is.
-        uv_lock = target_locks.workspace(place) / target_locks.UV
-        if file.resolve() != uv_lock.resolve():
-            uv_lock.unlink(missing_ok=True)
-            shutil.copy(file, uv_lock)
-        file = uv_lock
-    return LockFile(place, file, text)
 
 
 def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
@@ -311,8 +275,7 @@ def _interpreters(
                 if SpecifierSet(allowed).contains(python.version, prereleases=True):
                     pythons = [python]
     if not pythons:
-        usual = interpreters.of_image(place, revisions.within(project.root))
-        pythons = [interpreters.choose(place, one or usual, narrator) for one in asked or (None,)]
+        pythons = [interpreters.choose(place, one, narrator) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 
@@ -325,7 +288,7 @@ def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, 
     )  # nothing is loaded
     try:
         with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
-            return find_interface(testbed, case, log)
+            return find_interface(SideCase(case, testbed), log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
 

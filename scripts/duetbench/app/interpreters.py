@@ -2,7 +2,7 @@
 
 The interpreter is the one that uv would give its project, from CPython 3.11 on. uv reads
 `.python-version` and the metadata itself, finds an interpreter, those of our set-up first, or
-installs one. Without such a file it is the version of the project's image.
+installs one.
 
 Whoever types a command has an environment in which the application starts and its tests pass. Both
 sides use its packages, by links in an environment of the cache: what a launch compiles or adds (a
@@ -37,7 +37,6 @@ from duetbench.host.console import Narrator
 OLDEST: Final = Version("3.11")
 """The oldest Python for our code that runs beside an application."""
 
-_IMAGE: Final = re.compile(r"^FROM\s+\S*python:?(\d+\.\d+)", re.MULTILINE)
 _JIT_SUFFIX: Final = "-jit"
 
 JIT: Final = "PYTHON_JIT"
@@ -164,18 +163,6 @@ def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts
         "jit": jit and proof["jit"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
-
-
-def of_image(root: Path, within: Path = Path()) -> str | None:
-    """Find the version of Python in a project's Dockerfile, of the stage that runs.
-
-    None if there is none, or `.python-version` is beside it or above, within a repository.
-    """
-    folders = (root, *root.parents[: len(within.parts)])
-    file = root / "Dockerfile"
-    if not file.is_file() or any((folder / ".python-version").is_file() for folder in folders):
-        return None
-    return next(reversed(_IMAGE.findall(file.read_text("utf-8", "replace"))), None)
 
 
 def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:

@@ -8,7 +8,6 @@ and so its speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275). A
 whole repository; its path is that of the folder in it that contains the application.
 """
 
-import os
 import re
 import secrets
 import shutil
@@ -22,10 +21,6 @@ from duetbench.app import workspace
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
 
-MAIN: Final = ("main", "master")
-"""Names of default branches, for a clone that does not say which it has."""
-
-_PREFIX: Final = "copies"
 _MOST_BYTES: Final = 50_000_000
 _MOST_FILES: Final = 2000
 """Of uncommitted files that copies get."""
@@ -47,13 +42,14 @@ class Revision:
     tree: str = ""
 
 
-def _commit(root: Path, name: str) -> str | None:
+def commit_of(root: Path, name: str) -> str | None:
+    """Return the commit that a name means; None if there is none."""
     return git.ask_or_none(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
 
 
 def is_repository(root: Path) -> bool:
     """Whether a folder is in a git repository that has a commit."""
-    return top(root) is not None and _commit(root, "HEAD") is not None
+    return top(root) is not None and commit_of(root, "HEAD") is not None
 
 
 def top(root: Path) -> Path | None:
@@ -73,7 +69,7 @@ def within(root: Path) -> Path:
 def resolve(root: Path, name: str) -> Revision:
     """Find a revision by branch, tag or commit; raises UsageError if there is none."""
     # An option is no revision.
-    if name.startswith("-") or (commit := _commit(root, name)) is None:
+    if name.startswith("-") or (commit := commit_of(root, name)) is None:
         raise UsageError(
             f"{name!r} is no revision here: expected a branch, tag or commit of {root}; fetch it "
             "first if it is elsewhere. What else a side has is --base or --head KEY=VALUE"
@@ -97,48 +93,12 @@ def working(root: Path) -> Revision:
         tree = git.ask(root, "write-tree", env=index)
     if tree != head.tree:
         return Revision("working tree", head.commit, dirty=True, tree=tree)
-    return replace(head, label=_branch(root, "HEAD") or head.commit[:8])
+    return replace(head, label=branch(root, "HEAD") or head.commit[:8])
 
 
-def _branch(root: Path, ref: str) -> str | None:
+def branch(root: Path, ref: str) -> str | None:
     """Return the branch that a symbolic reference points to; None if it is no such reference."""
     return git.ask_or_none(root, "symbolic-ref", "--short", "--quiet", ref)
-
-
-def where_left_main(root: Path, head: Revision) -> Revision:
-    """Find the commit at which a revision left origin's default branch.
-
-    Raises:
-        UsageError: There is no main branch here, or it shares no commit with head.
-    """
-    default = _branch(root, "refs/remotes/origin/HEAD")
-    names = (default.removeprefix("origin/"),) if default is not None else MAIN
-    refs = [ref for name in names for ref in (name, f"origin/{name}")]
-    tips = [tip for ref in refs if (tip := _commit(root, ref)) is not None]
-    if not tips:
-        raise UsageError(
-            f"expected one of the branches {', '.join(refs)} to compare with, found none: name "
-            "BASE, or fetch the branch"
-        )
-    others = [tip for tip in tips if tip != head.commit] or [head.commit]
-    commit = git.ask_or_none(root, "merge-base", head.commit, *others)
-    if commit is None:
-        raise UsageError(
-            f"{head.label} and the main branch have no commit in common here: name BASE, or fetch "
-            "the rest of a shallow clone (git fetch --unshallow)"
-        )
-    return replace(resolve(root, commit), label=f"{commit[:8]} (main)")
-
-
-def changed_files(root: Path, base: str, head: str) -> tuple[str, ...]:
-    """List the files that differ between two trees, as paths from the root, without results.
-
-    If the root is a folder within its repository, paths outside of it begin with `../`.
-    """
-    output = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
-    folder = within(root)
-    paths_ = (os.path.relpath(path, folder) for path in output.split("\0") if path)
-    return tuple(path for path in paths_ if not path.startswith("results/"))
 
 
 @contextmanager
@@ -146,7 +106,7 @@ def copies() -> Iterator[Path]:
     """Provide a folder for the copies of one comparison; remove those of killed comparisons."""
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
-    with proc.scratch(_PREFIX, base) as folder:
+    with proc.scratch(base) as folder:
         try:
             yield folder
         finally:

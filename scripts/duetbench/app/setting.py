@@ -8,15 +8,15 @@
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from duetbench.app import target
-from duetbench.app.servers import misfit
+from duetbench.app.target import Setting
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
 from duetbench.core.units import count
@@ -42,118 +42,64 @@ SERVED: Final = frozenset({*_PLACES.values(), "server_args"})
 Kind = Literal["revision", "stack", "interpreter", "setting"]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What one side has otherwise than its files declare.
+def read(words: Sequence[str]) -> Setting:
+    """Read the words of a side; raises UsageError for a wrong one."""
+    env: dict[str, str] = {}
+    once: dict[str, str] = {}
+    pins, arguments = [], []
+    for word in words:
+        key, sign, text = word.partition("=")
+        if text.startswith("="):
+            pins.append(str(read_pin(word)))
+        elif key == _ARGUMENT and text:
+            arguments.append(text)
+        elif key.startswith(_VARIABLE) and key.removeprefix(_VARIABLE).isidentifier() and sign:
+            env[key.removeprefix(_VARIABLE)] = text
+        elif key in KEYS and text and key not in once:
+            once[key] = text
+        else:
+            raise UsageError(
+                f"{word}: expected PACKAGE==VERSION, or KEY=VALUE with one of {', '.join(KEYS)}"
+            )
+    values = {name: OPTIONS[name].read(once[name]) for name in OPTIONS if name in once}
+    try:
+        day = date.fromisoformat(once["as-of"]) if "as-of" in once else None
+    except ValueError as error:
+        raise UsageError(f"as-of={once['as-of']}: expected a date: 2026-03-01") from error
+    packages = once.get("lock"), day, tuple(pins)
+    return Setting(values, env, tuple(arguments), once.get("python"), *packages)
 
-    Attributes:
-        values: Of `OPTIONS`, by name.
-        env: Variables of its servers.
-        arguments: Of its servers, after the declared ones.
-        python: Its interpreter.
-        lock: A lock file: FILE, or FILE@REV as of a revision.
-        day: The packages of this day.
-        pins: Packages in other versions, such as `granian==2.7.8`.
+
+def label_of(own: Setting, other: Setting, version: str = "", declared: Sequence[Case] = ()) -> str:
+    """Say how a side is served, `granian 2.8.7` or `2 workers`, beside another setting.
+
+    `version` is that of its server, and `declared` are the cases that say the rest.
     """
-
-    values: Mapping[str, str | int] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
-    python: str | None = None
-    lock: str | None = None
-    day: date | None = None
-    pins: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, words: Sequence[str]) -> Self:
-        """Read the words of a side; raises UsageError for a wrong one."""
-        env: dict[str, str] = {}
-        once: dict[str, str] = {}
-        pins, arguments = [], []
-        for word in words:
-            key, sign, text = word.partition("=")
-            if text.startswith("="):
-                pins.append(str(read_pin(word)))
-            elif key == _ARGUMENT and text:
-                arguments.append(text)
-            elif key.startswith(_VARIABLE) and key.removeprefix(_VARIABLE).isidentifier() and sign:
-                env[key.removeprefix(_VARIABLE)] = text
-            elif key in KEYS and text and key not in once:
-                once[key] = text
-            else:
-                raise UsageError(
-                    f"{word}: expected PACKAGE==VERSION, or KEY=VALUE with one of {', '.join(KEYS)}"
-                )
-        values = {name: OPTIONS[name].read(once[name]) for name in OPTIONS if name in once}
-        try:
-            day = date.fromisoformat(once["as-of"]) if "as-of" in once else None
-        except ValueError as error:
-            raise UsageError(f"as-of={once['as-of']}: expected a date: 2026-03-01") from error
-        packages = once.get("lock"), day, tuple(pins)
-        return cls(values, env, tuple(arguments), once.get("python"), *packages)
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """What says its packages, for people."""
-        day = () if self.day is None else (f"{AS_OF}{self.day}",)
-        return (*([self.lock] if self.lock else []), *day, *self.pins)
-
-    @property
-    def served(self) -> bool:
-        """Whether it says how the application is served."""
-        return bool(self.values or self.env or self.arguments)
-
-    def apply(self, case: Case) -> Case:
-        """Return a case with the setting's variables, which override private ones, and arguments.
-
-        Raises UsageError if its server cannot serve it like that.
-        """
-        private = tuple(name for name in case.env_names if name not in self.env)
-        served = case.model_copy(
-            update={
-                "env": {**case.env, **self.env},
-                "env_names": private,
-                "server_args": (*case.server_args, *self.arguments),
-            }
-        )
-        if fault := misfit(served):
-            key, actual, allowed = fault
-            raise UsageError(f"{key}={actual}: expected {allowed}")
-        return served
-
-    def label(self, other: "Setting", version: str = "", declared: Sequence[Case] = ()) -> str:
-        """Say how a side is served, `granian 2.8.7` or `2 workers`, beside another setting.
-
-        `version` is that of its server, and `declared` are the cases that say the rest.
-        """
-        return ", ".join(self._words(other, version, declared))
-
-    def _words(self, other: "Setting", version: str, declared: Sequence[Case]) -> Iterator[str]:
-        for name in (name for name in OPTIONS if name in {*self.values, *other.values}):
-            own = self.values.get(name)
-            if own is None:
-                fields = {getattr(c if name in Case.model_fields else c.load, name)
-                          for c in declared}  # fmt: skip
-                own = fields.pop() if len(fields) == 1 else None
-            if isinstance(own, int):
-                yield f"{count(own)} {name if own != 1 else name.removesuffix('s')}"
-            elif own is None:
-                yield f"{name} as declared"
-            else:
-                yield f"{own} {version}".strip() if name == "server" else own
-        if self.arguments:
-            yield shlex.join(self.arguments)
-        elif other.arguments:
-            yield f"no {shlex.join(other.arguments)}"
-        for name in dict.fromkeys((*self.env, *other.env)):
-            yield f"{name}={self.env[name]}" if name in self.env else f"no {name}"
+    return ", ".join(_words(own, other, version, declared))
 
 
-AS_DECLARED: Final = Setting()
+def _words(side: Setting, other: Setting, version: str, declared: Sequence[Case]) -> Iterator[str]:
+    for name in (name for name in OPTIONS if name in {*side.values, *other.values}):
+        own = side.values.get(name)
+        if own is None:
+            fields = {getattr(c if name in Case.model_fields else c.load, name)
+                      for c in declared}  # fmt: skip
+            own = fields.pop() if len(fields) == 1 else None
+        if isinstance(own, int):
+            yield f"{count(own)} {name if own != 1 else name.removesuffix('s')}"
+        elif own is None:
+            yield f"{name} as declared"
+        else:
+            yield f"{own} {version}".strip() if name == "server" else own
+    if side.arguments:
+        yield shlex.join(side.arguments)
+    elif other.arguments:
+        yield f"no {shlex.join(other.arguments)}"
+    for name in dict.fromkeys((*side.env, *other.env)):
+        yield f"{name}={side.env[name]}" if name in side.env else f"no {name}"
+
 
 LOCKED: Final = "stacks as locked"  # label of a side with the stacks of the checkout
-
-AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +122,7 @@ class Contrast:
     @property
     def settings(self) -> tuple[Setting, Setting]:
         """The words, read; raises UsageError for a wrong one."""
-        return Setting.read(self.base), Setting.read(self.head)
+        return read(self.base), read(self.head)
 
     @property
     def of_revisions(self) -> bool:

@@ -338,22 +338,6 @@ def place(stack: Stack, python: Interpreter) -> Path:
     return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
 
 
-def installed(program: Path) -> dict[str, frozenset[str]]:
-    """Read the files of each package in the environment of a program: name → lines of its RECORD.
-
-    Its metadata (requirements, where it came from) are left out, but not its entry points.
-    """
-    files: dict[str, frozenset[str]] = {}
-    for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD"):
-        name, _, rest = record.parent.name.partition("-")
-        files[canonicalize_name(name)] = frozenset(
-            line
-            for line in record.read_text("utf-8").splitlines()
-            if f"-{rest}/" not in line or "/entry_points.txt," in line
-        )
-    return files
-
-
 def kept_place(digest: str, name: str) -> Path:
     """Return the file that keeps a lock, by the first twelve digits of its SHA-256."""
     return paths.cache_dir() / "resolved" / digest / f"{name}.txt"

@@ -18,17 +18,16 @@ from duetbench.app import request_lines, stacks, target
 from duetbench.app.declarations import FILE, project_name, results_dir
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.servers import blocks
-from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
-from duetbench.app.target import FOLDER, STACK, Configuration, Target
-from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load
+from duetbench.app.target import AS_DECLARED, FOLDER, STACK, Configuration, Setting, Target
+from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, Plan
 from duetbench.host import cache
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
 _COMPARED: Final = (
-    FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
-    "poetry.lock", "pdm.lock", "Pipfile.lock",
+    FILE, ".python-version", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock",
+    "Pipfile.lock",
 )  # fmt: skip
 """Files that show in packages and interpreters, or hold for both sides."""
 
@@ -258,3 +257,15 @@ class Subject:
             floor=0.0,
         )
         return request_lines.read(line, self.repository, like)
+
+
+def make_plan(cases: Sequence[Case], launches: int | None, seconds: float | None = None) -> Plan:
+    """Plan launches of some cases, by default one of each.
+
+    Launches give absolute figures; duets show what moved. `seconds` replaces the declared duration
+    of the loads.
+    """
+    if seconds is not None:
+        own = {"duration": seconds}
+        cases = [c.model_copy(update={"load": c.load.model_copy(update=own)}) for c in cases]
+    return Plan(profile="quick", launches=launches or 1, seed=1, cases=tuple(cases))

@@ -7,7 +7,8 @@ takes precedence. Command-line options with the same names override those of a t
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -26,10 +27,10 @@ from duetbench.app.declarations import (
     read_table,
     validate,
 )
-from duetbench.app.servers import AUTO, LOOPS, SERVERS
+from duetbench.app.servers import AUTO, LOOPS, SERVERS, misfit
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.model import EffectKind, Frozen, Interface
+from duetbench.core.model import Case, EffectKind, Frozen, Interface
 from duetbench.core.units import read_share, read_time
 from duetbench.host import paths
 
@@ -274,21 +275,21 @@ class Target(Frozen):
 
 
 def _options() -> Iterator[CommandOption]:
-    for name, field in Target.model_fields.items():
-        key, kind = field.alias or name, field.annotation
+    for name, info in Target.model_fields.items():
+        key, kind = info.alias or name, info.annotation
         if type(None) in get_args(kind):
             kind = get_args(kind)[0]
         if get_origin(kind) in {tuple, dict}:
             kind = list[str]
-        elif any(isinstance(part, BeforeValidator) for part in field.metadata):
+        elif any(isinstance(part, BeforeValidator) for part in info.metadata):
             kind = str  # the key reads a text itself
-        for option in field.metadata:
+        for option in info.metadata:
             if isinstance(option, CommandOption):
                 yield replace(
                     option,
                     metavar=f"<{'|'.join(option.choices)}>" if option.choices else option.metavar,
                     name=option.name or key,
-                    help=option.help or field.description or "",
+                    help=option.help or info.description or "",
                     key=key,
                     kind=option.kind or kind,
                 )
@@ -299,6 +300,64 @@ OPTIONS: Final = {option.name: option for option in _options()}
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
 """The keys of a target in `[tool.duetbench]`."""
+
+
+AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one side has otherwise than its files declare.
+
+    Attributes:
+        values: Of the options that differ by side, by name.
+        env: Variables of its servers.
+        arguments: Of its servers, after the declared ones.
+        python: Its interpreter.
+        lock: A lock file: FILE, or FILE@REV as of a revision.
+        day: The packages of this day.
+        pins: Packages in other versions, such as `granian==2.7.8`.
+    """
+
+    values: Mapping[str, str | int] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    python: str | None = None
+    lock: str | None = None
+    day: date | None = None
+    pins: tuple[str, ...] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What says its packages, for people."""
+        day = () if self.day is None else (f"{AS_OF}{self.day}",)
+        return (*([self.lock] if self.lock else []), *day, *self.pins)
+
+    @property
+    def served(self) -> bool:
+        """Whether it says how the application is served."""
+        return bool(self.values or self.env or self.arguments)
+
+    def apply(self, case: Case) -> Case:
+        """Return a case with the setting's variables, which override private ones, and arguments.
+
+        Raises UsageError if its server cannot serve it like that.
+        """
+        private = tuple(name for name in case.env_names if name not in self.env)
+        served = case.model_copy(
+            update={
+                "env": {**case.env, **self.env},
+                "env_names": private,
+                "server_args": (*case.server_args, *self.arguments),
+            }
+        )
+        if fault := misfit(served):
+            key, actual, allowed = fault
+            raise UsageError(f"{key}={actual}: expected {allowed}")
+        return served
+
+
+AS_DECLARED: Final = Setting()
 
 
 def of(root: Path, options: Mapping[str, Any]) -> Target:

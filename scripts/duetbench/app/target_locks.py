@@ -1,23 +1,20 @@
 """The packages of a target, from its project's own lock, with a server added.
 
-The lock is the first of these that exists: `uv.lock` (of the workspace, for a member),
-`pylock.toml`, Poetry's, PDM's or Pipenv's, `requirements.txt`, the requirements in
-`pyproject.toml`, and the only other file of requirements for serving. A lock of Poetry or PDM is
-read as versions that limit what its project asks for. A copy gets a lock in the form of other
-stacks' and the project's requirements beside it, so that it can be resolved again with other
-versions.
+The lock is the first of these that exists: `uv.lock` (of the workspace, for a member), Poetry's,
+PDM's or Pipenv's, which that tool exports, `requirements.txt`, the requirements in
+`pyproject.toml`, and the only other file of requirements for serving. A copy gets a lock in the
+form of other stacks' and the project's requirements beside it, so that it can be resolved again
+with other versions.
 """
 
-import json
 import os
 import re
-import tomllib
-from collections import defaultdict
+import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from packaging.dependency_groups import resolve_dependency_groups
@@ -25,28 +22,34 @@ from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from duetbench.app import stacks, target
+from duetbench.app import stacks
 from duetbench.app.declarations import project_name, read_pyproject
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
-from duetbench.app.target import Target
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.app.target import FOLDER, STACK, Target
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 
 UV: Final = "uv.lock"
 PYPROJECT: Final = "pyproject.toml"
-_POETRY: Final = "poetry.lock"
-_PDM: Final = "pdm.lock"
-_PIPENV: Final = "Pipfile.lock"
-_LIMITS: Final = (_POETRY, _PDM)
-"""Locks of whose packages a project asks for some."""
+_EXPORTS: Final = {
+    "poetry.lock": (
+        "--from poetry==2.5.1 --with poetry-plugin-export==1.10.1 poetry export --without-hashes",
+        " --with {}", " --extras {}",
+    ),
+    "pdm.lock": (
+        "--from pdm==2.29.4 pdm export -f requirements --without-hashes --no-default -G default",
+        " -G {}", " -G {}",
+    ),
+    "Pipfile.lock": (
+        "--from pipenv==2026.10.3 pipenv requirements --categories packages", ",{}", ",{}",
+    ),
+}  # fmt: skip
+"""Lock → its own tool, which uv fetches and which prints it as requirements, and how that names a
+group and an extra."""
 
-_FOREIGN: Final = (*_LIMITS, _PIPENV)
-
-_COMMITS: Final = ("commit-id", "resolved_reference", "revision", "ref")
-
-LOCKS: Final = (UV, "pylock.toml", *_FOREIGN)
+LOCKS: Final = (UV, *_EXPORTS)
 
 GIVEN: Final = "given"
 """Name of a copy's lock before anything is added."""
@@ -126,11 +129,10 @@ def _file_in(root: Path) -> Path | None:
 
 
 def _indexes(root: Path) -> str:
-    """Return lines with the indexes that a project declares, and uv does not read itself."""
-    tools = read_pyproject(workspace(root)).get("tool", {})
-    tables = [table for table in tools.get("uv", {}).get("index", ()) if table.get("explicit")]
-    tables += [*tools.get("poetry", {}).get("source", ()), *tools.get("pdm", {}).get("source", ())]
-    return "".join(f"--extra-index-url {table['url']}\n" for table in tables if "url" in table)
+    """Return lines with the indexes that a project declares for some packages alone."""
+    tables = read_pyproject(workspace(root)).get("tool", {}).get("uv", {}).get("index", ())
+    urls = (table["url"] for table in tables if table.get("explicit") and "url" in table)
+    return "".join(f"--extra-index-url {url}\n" for url in urls)
 
 
 def read(
@@ -165,12 +167,17 @@ def put(
     root: Path, text: str, asked: Sequence[str], python: Interpreter, stem: str = GIVEN
 ) -> Stack:
     """Write a lock of a copy, and what it was resolved from beside it."""
-    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    addresses = _addresses(text)
     lines = (f"{addresses.get(_name(line), line)}\n" for line in asked)
-    file = root / target.FOLDER / f"{stem}.txt"
+    file = root / FOLDER / f"{stem}.txt"
     stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
-    return stacks.read_lock(target.STACK, file, python.version, root)
+    return stacks.read_lock(STACK, file, python.version, root)
+
+
+def _addresses(text: str) -> dict[str, str]:
+    """Map the packages that a lock names by an address to their requirements."""
+    return {_name(line): line for line in _names(text) if " @ " in line}
 
 
 def _placed(line: str) -> re.Match[str] | None:
@@ -229,12 +236,10 @@ def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrat
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
-    if file.name in _FOREIGN or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
-        locked = _read_foreign(file, target, stacks.markers(python.version))
-        if file.name not in _LIMITS:
-            return _compile(lock, ["--no-deps"], python, narrator, lines=locked) if locked else ""
-        asked = _direct(root, target)
-        return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
+    if file.name in _EXPORTS:
+        exported = root / FOLDER / "exported.txt"
+        stacks.write_lock(exported, _exported(lock, target))
+        return _compile(lock, [exported], python, narrator)
     if file.suffix in {".txt", ".in"}:
         return _compile(lock, [file], python, narrator)
     if file.name == PYPROJECT:
@@ -252,6 +257,27 @@ def _requirements(file: Path) -> list[Requirement]:
     text = file.read_text("utf-8").replace("\\\n", " ")
     lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
     return [requirement for line in lines if (requirement := _parsed(line))]
+
+
+def _exported(lock: LockFile, target: Target) -> str:
+    """Let the tool of a lock print it as requirements; SetupError if that is not possible."""
+    words, group, extra = _EXPORTS[lock.file.name]
+    for form, names in ((group, target.groups), (extra, target.extras)):
+        words += "".join(map(form.format, names))
+    argv = [f"{command.uv()}", "tool", "run", "--quiet", *words.split()]
+    env = {**os.environ, "PDM_CHECK_UPDATE": "0", "PDM_USE_VENV": "0"}
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=True, cwd=lock.root, env=env
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = command.last_words(getattr(error, "stderr", None) or str(error))
+        raise SetupError(
+            f"{lock.label}: `uv tool run {words}` failed: {said}; let that work here, or name a "
+            "file that was exported before by --with packages="
+        ) from error
+    # Pipenv names the index of the file; uv asks those of this machine.
+    return re.sub(r"(?m)^-i .*\n", "", done.stdout)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
@@ -289,28 +315,15 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
-    """Return the requirements of a project's metadata; None if the file does not list them.
-
-    Poetry's own table counts beside its lock, which has the versions.
-    """
+    """Return the requirements of a project's metadata; None if the file does not list them."""
     document = read_pyproject(root)
-    project, tools = document.get("project", {}), document.get("tool", {})
-    specs = tools.get("poetry", {}).get("dependencies", {}) if (root / _POETRY).is_file() else None
-    of_poetry = specs and [
-        text
-        for name, spec in specs.items()
-        if name != "python" and not (isinstance(spec, dict) and spec.get("optional"))
-        for text in _texts(name, spec)
-    ]
-    needed = project.get("dependencies", of_poetry)
-    if needed is None:
+    project = document.get("project", {})
+    if (needed := project.get("dependencies")) is None:
         return None
     by_extra = project.get("optional-dependencies", {})
-    by_group = tools.get("pdm", {}).get("dev-dependencies", {})
-    by_group |= document.get("dependency-groups", {})
     extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
     try:
-        groups = resolve_dependency_groups(by_group, *target.groups)
+        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
         of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
     except (LookupError, ValueError) as error:
         raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
@@ -337,7 +350,7 @@ def add_packages(
     listed = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
     asked = [line for line in listed if not line.startswith("--")]
     text, own = given.lock.read_text("utf-8"), given.packages
-    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    addresses = _addresses(text)
     if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
@@ -348,7 +361,7 @@ def add_packages(
             pins=_pins(own, addresses),
         )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    return put(root, text, [*asked, *lacking], python, target.STACK)
+    return put(root, text, [*asked, *lacking], python, STACK)
 
 
 def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
@@ -376,68 +389,3 @@ def _compile(
             argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
             home=lock.root,
         )  # fmt: skip
-
-
-def _read_foreign(file: Path, target: Target, values: Mapping[str, str]) -> list[str]:
-    """List the versions or places in a lock that hold on a platform with these marker values.
-
-    Packages with several of them are left out.
-
-    Raises DeclarationError if the lock is invalid.
-    """
-    lines: dict[str, set[str]] = defaultdict(set)
-    try:
-        text = file.read_text("utf-8")
-        groups = frozenset(target.groups)
-        if file.name == _PIPENV:
-            document = json.loads(text)
-            sections = (document[key] for key in ("default", *target.groups))
-            named = {name: entry for section in sections for name, entry in section.items()}
-            entries = [{"name": name, **entry} for name, entry in named.items()]
-        else:
-            document = tomllib.loads(text)
-            entries = document["package" if file.name in _FOREIGN else "packages"]
-            groups |= {*document.get("default-groups", ())}
-        extras = frozenset(target.extras)
-        chosen: dict[str, Any] = {**values, "extras": extras, "dependency_groups": groups}
-        for entry in entries:
-            marker = entry.get("markers") or entry.get("marker")
-            if isinstance(marker, dict):  # Poetry has one per group
-                marker = marker.get("main")
-            if not marker or any(
-                Marker(marker).evaluate({**chosen, "extra": extra}, "lock_file")
-                for extra in ("", *target.extras)
-            ):
-                lines[entry["name"]].add(_line(entry, file.parent))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise DeclarationError(file.name, "file", problem, f"a {file.name} of its tool") from error
-    return sorted(line for some in lines.values() for line in some if len(some) == 1)
-
-
-def _line(package: Mapping[str, Any], root: Path) -> str:
-    """Write a package's line: its version, or its place."""
-    name = package["name"]
-    tables = (package.get(key) for key in ("source", "vcs", "directory", "archive"))
-    source: Mapping[str, Any] = next(filter(None, tables), package)
-    kind, address = source.get("type", ""), source.get("url")
-    if git := source.get("git") or (address if kind == "git" else None):
-        commit = next(source[key] for key in _COMMITS if source.get(key))
-        below = f"#subdirectory={source['subdirectory']}" if source.get("subdirectory") else ""
-        return f"{name} @ git+{git}@{commit}{below}"
-    place = source.get("path") or (address if kind != "legacy" else None)
-    if place is None:
-        return f"{name}=={package['version'].removeprefix('==')}"
-    if "://" not in place:
-        place = (root / place / source.get("subdirectory", "")).resolve().as_uri()
-    return f"{name} @ {place}"
-
-
-def _texts(name: str, spec: Any) -> Iterator[str]:
-    """Write one of Poetry's dependencies, which may have several conditions, as requirements."""
-    for table in spec if isinstance(spec, list) else [spec]:
-        fields = table if isinstance(table, dict) else {}
-        conditions = [f"({text})" for text in [fields.get("markers")] if text]
-        conditions += [f"sys_platform == '{text}'" for text in [fields.get("platform")] if text]
-        marker = f" ; {' and '.join(conditions)}" * bool(conditions)
-        yield f"{name}[{','.join(fields.get('extras', ()))}]{marker}"

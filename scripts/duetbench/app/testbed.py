@@ -33,9 +33,6 @@ _OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|C
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
 
-PREFIX: Final = "duetbench-launch"
-"""Begins names of scratch folders."""
-
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
     *("server_args", "endpoint.app", "endpoint.interface", "endpoint.factory"),
@@ -74,34 +71,70 @@ class Testbed:
     loads: dict[str, tuple[Load, bool]] = field(default_factory=dict, compare=False)
     """Load of the duets of a case, and whether it leaves cores idle: the first one chooses it."""
 
-    def server_cores(self, case: Case) -> tuple[int, ...]:
-        server, client = self.machine.server_cores, self.machine.client_cores
-        return tuple(sorted({*server, *client})) if case.cores == "shared" else server
 
-    def client_cores(self, case: Case) -> tuple[int, ...]:
-        return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
+@dataclass(frozen=True, slots=True)
+class SideCase:
+    """A case as one side defines it, with the testbed that it is launched on."""
+
+    case: Case
+    testbed: Testbed
+
+    @property
+    def python(self) -> Path:
+        """The Python of its environment."""
+        return self.testbed.pythons[self.case.stack, self.case.python]
+
+    @property
+    def interpreter(self) -> Interpreter:
+        return self.testbed.interpreters[self.case.python]
+
+    @property
+    def stack(self) -> Stack:
+        return self.testbed.stacks[self.case.stack]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its application."""
+        return self.testbed.subject.folder(self.case)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """That folder as its user has it, and those of the repository above it."""
+        folder = self.testbed.subject.original(self.case)
+        return folder, *folder.parents[: self.testbed.subject.depth]
+
+    @property
+    def server_cores(self) -> tuple[int, ...]:
+        machine = self.testbed.machine
+        shared = tuple(sorted({*machine.server_cores, *machine.client_cores}))
+        return shared if self.case.cores == "shared" else machine.server_cores
+
+    @property
+    def client_cores(self) -> tuple[int, ...]:
+        split = self.case.cores == "split"
+        return self.testbed.machine.client_cores if split else self.server_cores
 
     def top(self, folder: Path) -> Path:
-        """What is copied around an application's folder."""
-        return paths.above(folder, self.subject.depth)
+        """What is copied around the application's folder, of the original or of a copy."""
+        return paths.above(folder, self.testbed.subject.depth)
 
     def environment(
-        self, case: Case, folder: Path | None = None, values: Mapping[str, str] | None = None
+        self, folder: Path | None = None, values: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """The variables of a case's server, in a copy of its folder if there is one.
+        """The variables of its server, in a copy of its folder if there is one.
 
         `values` fill the placeholders: those of all private variables, and the launch's own. What
         is inherited names the copy where it names the repository.
         """
-        values = self.private if values is None else values
-        place = folder or self.subject.folder(case)
-        search = [os.path.normpath(place / name) for name in self.subject.search]
-        original, copied = (str(self.top(path)) for path in (self.subject.original(case), place))
+        case, subject = self.case, self.testbed.subject
+        place = folder or self.folder
+        search = [os.path.normpath(place / name) for name in subject.search]
+        original, copied = (str(self.top(path)) for path in (subject.original(case), place))
         inherited = {
             name: text if name == "PATH" else text.replace(original, copied)
-            for name, text in self.inherited.items()
+            for name, text in self.testbed.inherited.items()
         }
-        variables = variables_of(case, values)
+        variables = variables_of(case, self.testbed.private if values is None else values)
         theirs = variables.pop("PYTHONPATH", inherited.pop("PYTHONPATH", ""))
         return {
             **inherited,
@@ -111,38 +144,36 @@ class Testbed:
             entry.FACTORY: "1" if case.endpoint.factory else "",
             entry.INTERFACE: case.endpoint.interface,
             entry.LOOP: case.loop,
-            **({JIT: "1"} if self.interpreters[case.python].jit else {}),
+            **({JIT: "1"} if self.interpreter.jit else {}),
             **variables,
         }
 
-    def server_argv(self, case: Case, port: int) -> list[str]:
-        """The command that starts a case's server with our module, which wraps the application."""
-        server, python = SERVERS[case.server], self.pythons[case.stack, case.python]
+    def server_argv(self, port: int) -> list[str]:
+        """The command that starts its server with our module, which wraps the application."""
+        case, server = self.case, SERVERS[self.case.server]
         # The last option wins. A file of settings is ours, which reads the user's.
         return [
-            *(str(python), "-m", server.module or server.name),
+            *(str(self.python), "-m", server.module or server.name),
             *(*server.arguments(case, port).split(), *case.server_args, *server.settings),
         ]
 
-    def folders(self, case: Case) -> tuple[Path, ...]:
-        """The original folder of a case's application, and those of the repository above it."""
-        folder = self.subject.original(case)
-        return folder, *folder.parents[: self.subject.depth]
-
-    def advise(self, case: Case, printed: str, routes: Sequence[str] = ()) -> str:
+    def advise(self, printed: str, routes: Sequence[str] = ()) -> str:
         """Say what to do about a failure; empty if that is unknown. See `hints`."""
-        version = self.interpreters[case.python].version
         symptoms = hints.Symptoms(
             printed=printed,
-            module=case.endpoint.app.partition(":")[0],
-            path=case.endpoint.path,
+            module=self.case.endpoint.app.partition(":")[0],
+            path=self.case.endpoint.path,
             routes=routes,
-            folders=self.folders(case),
-            variables=self.environment(case),
-            python=".".join(version.split(".")[:2]),
-            source=self.subject.source,
+            folders=self.folders,
+            variables=self.environment(),
+            python=".".join(self.interpreter.version.split(".")[:2]),
+            source=self.testbed.subject.source,
         )
         return hints.advise(symptoms)
+
+
+BothSides = tuple[SideCase, SideCase]
+"""A case as base and as head have it."""
 
 
 def assemble(
@@ -204,18 +235,6 @@ def inherited_variables(*, shell: bool = False) -> dict[str, str]:
         return {name: os.environ[name] for name in INHERITED if name in os.environ}
     ours = re.compile(f"{_NOT_THEIRS}|{_OF_CI}" if os.environ.get("CI") else _NOT_THEIRS)
     return {name: text for name, text in os.environ.items() if not ours.match(name)}
-
-
-@dataclass(frozen=True, slots=True)
-class SideCase:
-    """A case as one side defines it, with the testbed that it is launched on."""
-
-    case: Case
-    testbed: Testbed
-
-
-BothSides = tuple[SideCase, SideCase]
-"""A case as base and as head have it."""
 
 
 def server_of(case: Case) -> Hashable:

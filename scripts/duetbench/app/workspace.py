@@ -10,22 +10,19 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self, get_args
+from typing import Final, Self, get_args
 from urllib.parse import quote, unquote
-from uuid import uuid4
 
 from duetbench.app import databases, hints
 from duetbench.app.entry import duetbench_entry as entry
-from duetbench.app.inside import request as inside
-from duetbench.app.inside.process import Program
 from duetbench.app.inside.request import identified, private_parts
-from duetbench.app.testbed import PREFIX, SideCase, Testbed, fill, variables_of
-from duetbench.core.errors import CountError, FlagName, LaunchError, UsageError
-from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface
+from duetbench.app.testbed import SideCase, fill, variables_of
+from duetbench.core.errors import FlagName, LaunchError, UsageError
+from duetbench.core.model import READY_SECONDS, Endpoint, Interface
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import ports, proc
 from duetbench.host.command import AT, last_exception, last_words, read_log
@@ -44,8 +41,6 @@ _KEYS: Final = re.compile(
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 _SECRET_URL: Final = re.compile(r"://[^/@\s]+@")
 _SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-MOST_PATHS: Final = 30
-"""Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
 
 def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
@@ -85,20 +80,20 @@ class Workspace:
     What `prepare` keeps is a workspace as well.
     """
 
-    def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
+    def __init__(self, side: SideCase, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
-        self._testbed, self._case, self._log = testbed, case, log
+        testbed, case, self._side, self._log = side.testbed, side.case, side, log
         self._original: databases.Database | None = None
         if named := testbed.subject.target.copy_database:
             known = variables_of(case, testbed.private)
             self._original = databases.find(
                 named,
                 {**testbed.inherited, **testbed.private, **known},
-                testbed.folders(case),
-                testbed.pythons[case.stack, case.python],
+                side.folders,
+                side.python,
             )
         self._database: databases.Database | None = None
-        self._place = proc.make_scratch(PREFIX)
+        self._place = proc.make_scratch()
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
@@ -110,8 +105,8 @@ class Workspace:
         self.secrets = dict[str, str]()
         body = self.login.body if self.login else ""
         self._keep({**secret_variables(testbed.inherited), **private, "login": body})
-        folder = testbed.subject.folder(case)
-        root, top = testbed.subject.root, testbed.top(folder)
+        folder = side.folder
+        root, top = testbed.subject.root, side.top(folder)
         self.root = self._place / "copy"
         self._copy = self.root / top.relative_to(root) if top.is_relative_to(root) else self.root
         # Where the server and the commands are started.
@@ -121,7 +116,7 @@ class Workspace:
         self._opened = self._closed = False
 
     def environment(self) -> dict[str, str]:
-        variables = self._testbed.environment(self._case, self.folder, self._values)
+        variables = self._side.environment(self.folder, self._values)
         return {**variables, **(self._database.variables if self._database else {})}
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
@@ -148,16 +143,16 @@ class Workspace:
 
     def open(self) -> None:
         """Copy what was prepared, or run the commands `before` here; LaunchError not_ready."""
-        prepared = prepare(self._testbed, self._case, self._log)
+        prepared = prepare(self._side, self._log)
         self.fill(prepared)
         self._opened = True
         if prepared is None:
-            self.run(self._case.before, "before")
+            self.run(self._side.case.before, "before")
 
     def fill(self, source: "Workspace | None") -> None:
         """Copy files and database of another workspace; None: the originals."""
         self._copy.parent.mkdir(parents=True, exist_ok=True)
-        top = self._testbed.top(self._testbed.subject.folder(self._case))
+        top = self._side.top(self._side.folder)
         _copy_files(source._copy if source else top, self._copy)
         if source:
             _copy_files(source._tmp, self._tmp)
@@ -190,7 +185,7 @@ class Workspace:
             if self._database:
                 stack.callback(self._database.drop)
             if self._opened:
-                self.run(self._case.after, "after")
+                self.run(self._side.case.after, "after")
 
     def __enter__(self) -> Self:
         return self
@@ -202,7 +197,7 @@ class Workspace:
     def run(self, commands: Sequence[str], when: str) -> None:
         """Run commands, each to its end, which is that of all its processes."""
         # `python` is the application's; the server's own PATH stays as it is.
-        programs = self._testbed.pythons[self._case.stack, self._case.python].parent
+        programs = self._side.python.parent
         variables = self.environment()
         variables["PATH"] = os.pathsep.join((str(programs), variables.get("PATH", os.defpath)))
         for number, command in enumerate(commands):
@@ -232,29 +227,29 @@ _PREPARED: Final[dict[tuple[Path, Hashable], Workspace | None]] = {}
 _PREPARING: Final = Lock()
 
 
-def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
+def prepare(side: SideCase, log: Path) -> Workspace | None:
     """Run the commands `before` once, and keep what the launches of a side then begin with.
 
     None: there is nothing to keep, or it would not be the same in another place or at another port.
     LaunchError not_ready.
     """
-    env = {name: text for name, text in case.env.items() if name != entry.WATCHED}
-    variables = tuple(sorted(env.items())), tuple(sorted(testbed.private.items()))
-    served = case.before, variables, case.python, testbed.stacks[case.stack].digest
-    key = testbed.subject.folder(case), served
+    case, private = side.case, side.testbed.private
+    variables = tuple(sorted(case.env.items())), tuple(sorted(private.items()))
+    key = side.folder, (case.before, variables, case.python, side.stack.digest)
     with _PREPARING:
         if key not in _PREPARED:
-            _PREPARED[key] = _prepare(testbed, case, log.with_suffix(".before.log"))
+            _PREPARED[key] = _prepare(side, log.with_suffix(".before.log"))
         return _PREPARED[key]
 
 
-def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
+def _prepare(side: SideCase, log: Path) -> Workspace | None:
+    case, testbed = side.case, side.testbed
     texts = *case.before, *case.env.values(), *testbed.private.values()
     wanted = case.before or testbed.subject.target.copy_database
     if not wanted or any("{port}" in text for text in texts):
         return None
     with ExitStack() as stack:
-        made = stack.enter_context(Workspace(testbed, case, ports.free_port(), log))
+        made = stack.enter_context(Workspace(side, ports.free_port(), log))
         made.fill(None)
         made.run(case.before, "before")
         if case.before and not made.movable:
@@ -267,7 +262,7 @@ def prepare_all(sides: Iterable[SideCase]) -> None:
     """Prepare sides until one fails, which its launches report."""
     with suppress(LaunchError):
         for number, side in enumerate(sides):
-            prepare(side.testbed, side.case, side.testbed.logs / f"side-{number}.log")
+            prepare(side, side.testbed.logs / f"side-{number}.log")
 
 
 def forget(folder: Path) -> None:
@@ -278,7 +273,7 @@ def forget(folder: Path) -> None:
                 workspace.close()
 
 
-def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, bool]:
+def find_interface(side: SideCase, log: Path) -> tuple[Interface, bool]:
     """Import a case's application in the surroundings of a launch.
 
     Return its interface, and whether it is what the named attribute makes.
@@ -287,11 +282,12 @@ def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, 
     UsageError if the application cannot be imported, or has neither interface; LaunchError
     not_ready if a command fails.
     """
+    case = side.case
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     problem = f"{case.endpoint.app}: expected an application, found"
-    with Workspace(testbed, case, ports.free_port(), log) as workspace:
+    with Workspace(side, ports.free_port(), log) as workspace:
         workspace.open()
-        argv = testbed.pythons[case.stack, case.python], "-m", entry.__name__.rpartition(".")[2]
+        argv = side.python, "-m", entry.__name__.rpartition(".")[2]
         with Session.start(
             tuple(map(str, argv)),
             role="command",
@@ -314,7 +310,7 @@ def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, 
         words = last_words(output).removeprefix(_NO_APPLICATION)
         if not last_exception(output):
             words = f"an import that ends the process with exit code {code}; it said: {words}"
-        raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
+        raise UsageError(f"{problem}: {words}. {side.advise(output) or hints.USUAL}")
 
 
 def _copy_files(folder: Path, place: Path) -> None:
@@ -325,52 +321,3 @@ def _copy_files(folder: Path, place: Path) -> None:
     )
     if done.returncode:
         raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(done.stderr)}")
-
-
-@contextmanager
-def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
-    """Provide the program that makes requests to a side's applications without a server.
-
-    `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own
-    preparations. Raises CountError, also in place of one from inside the block, without private
-    values.
-    """
-    case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-P", "-m", name]
-    log = testbed.logs / f"counted-{uuid4().hex}.log"
-    workspace = Workspace(testbed, case, ports.free_port(), log)
-    try:
-        with workspace:
-            workspace.open()
-            served, request = workspace.environment(), workspace.request
-            asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
-            if workspace.login:
-                token = testbed.subject.target.token
-                asked["login"] = {**_request(workspace.login), "token": token}
-            request.write_text(json.dumps(asked), "utf-8")
-            env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
-            env[inside.CHECKOUT] = str(workspace.root)
-            yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
-    except (CountError, LaunchError) as problem:
-        raise CountError(workspace.hide(str(problem)), getattr(problem, "kind", "")) from None
-    finally:
-        for file in testbed.logs.glob(f"{log.stem}.*"):
-            file.unlink()
-
-
-def _request(endpoint: Endpoint) -> dict[str, Any]:
-    """Describe a request for the counted program, with evenly chosen paths if it has many."""
-    all_paths = (endpoint.path, *endpoint.paths)
-    n = min(len(all_paths), MOST_PATHS)
-    first, *others = (all_paths[i * len(all_paths) // n] for i in range(n))
-    fields = endpoint.model_dump(include={"method", "headers", "body"})
-    return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
-
-
-def code_of(side: SideCase) -> tuple[Hashable, ...]:
-    """Return a key that is equal for cases whose requests run the same code on any server."""
-    case = side.case
-    return (
-        *(case.python, case.stack, case.experiment, case.endpoint.name),
-        *sorted(case.env.items()),
-    )

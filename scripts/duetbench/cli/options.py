@@ -10,7 +10,7 @@ from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
-from duetbench.host import files, paths, process_session
+from duetbench.host import files, paths, proc, process_session
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 
@@ -75,11 +75,9 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
 
 def clean_up(console: Console) -> None:
     """End processes that killed runs left on this machine; print a sentence for each."""
-    from duetbench.load import oha
-
     for sentence in process_session.reap():
         console.say(f"note: {sentence}")
-    oha.sweep()
+    proc.sweep_scratch()
 
 
 def machine(

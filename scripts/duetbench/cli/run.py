@@ -7,8 +7,8 @@ from pathlib import Path
 
 from typer import Context, Exit
 
-from duetbench.app import plan as planning
 from duetbench.app.deployment import deployed
+from duetbench.app.subject import make_plan
 from duetbench.cli.options import (
     JsonOption,
     LaunchesOption,
@@ -23,10 +23,10 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
-from duetbench.core.errors import FlagName, NothingMeasuredError
+from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
 from duetbench.core.model import Run, Status
 from duetbench.host.console import Console, Narrator, write_summary
-from duetbench.load import runner, trial
+from duetbench.load import runner
 from duetbench.report.run import as_markdown, print_cases, texts_of
 
 
@@ -54,7 +54,7 @@ def run_command(
     clean_up(console)
     narrator = Narrator(console)
     with machine(wait, console.say), deployed(project, narrator) as subject:
-        plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
+        plan = make_plan(subject.cases(), launches, seconds=seconds)
         begin = partial(add_note, seconds)
         try:
             run, path = runner.launch_all(
@@ -62,8 +62,7 @@ def run_command(
             )
         except NothingMeasuredError as problem:
             if FlagName.WRONG_ANSWER in problem.flags:
-                # Raises if it is wrong without a load, and tells which paths there are instead.
-                trial.serve_once(subject, narrator, find=False)
+                raise UsageError(str(problem)) from problem  # nobody has asked for another answer
             raise
     conclude(run, path, console, written)
     if run.commit:

@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
-from duetbench.app import plan
+from duetbench.app import case_names
 from duetbench.app.deployment import deployed
-from duetbench.app.testbed import assemble
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.cli.options import (
     JsonOption,
     SelectOption,
@@ -22,8 +22,8 @@ from duetbench.core import units
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Progress, duration, print_json
-from duetbench.load import growth, soak
-from duetbench.load.growth import Course, Curve
+from duetbench.load import soak
+from duetbench.load.soak import Course, Curve
 
 _SENTENCES: Final[dict[Course, str]] = {
     "constant": "constant: it leaks, and keeps {} for every request",
@@ -58,12 +58,12 @@ def soak_command(
     project = with_options(repository(console), context.obj)
     clean_up(console)
     with machine(wait, console.say), deployed(project, progress) as subject:
-        cases = plan.select(subject.cases(), select or ())
+        cases = case_names.select(subject.cases(), select or ())
         if len(cases) != 1:
             ids = ", ".join(case.id for case in cases[:3])
             raise UsageError(f"--select: expected one case, found {len(cases)}: {ids}")
         case, logs = cases[0], paths.state_dir() / "logs"
-        testbed = assemble(subject, cases, logs, progress)
+        side = SideCase(case, assemble(subject, cases, logs, progress))
         log = logs / "soak.log"
         log.unlink(missing_ok=True)
 
@@ -75,14 +75,14 @@ def soak_command(
 
         try:
             progress.start(f"{case.id}: a soak of {duration(seconds)}", seconds)
-            curve = soak.perform(case, testbed, log, seconds, look)
+            curve = soak.perform(side, log, seconds, look)
         finally:
             progress.end()
     if len(curve.requests) < 2:
         raise NothingMeasuredError(f"{case.id}: no burst was answered: {curve.problem}")
     if curve.problem:
         console.say(f"note: it ended early: {curve.problem}")
-    judgement = growth.of_curve(curve)
+    judgement = soak.of_curve(curve)
     ends = " → ".join(units.size(curve.memory[index]) for index in (0, -1))
     console.say(f"memory  {_draw(curve.memory)}  {ends}")
     for name, counts in (("threads", curve.threads), ("tasks", curve.tasks)):

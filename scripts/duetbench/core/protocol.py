@@ -1,5 +1,6 @@
 """Numbers of the protocol that planning and measuring share."""
 
+import math
 from typing import Final
 
 from duetbench.core.model import Case, Load
@@ -28,6 +29,29 @@ DUET_REQUESTS: Final = 30
 
 DUET_WARM_UP: Final = 0.5
 """Length of the warm-up of a duet, s: some thousand requests to any fast handler."""
+
+FIRST_WORKER: Final = 0.5
+"""Seconds until the first answer of a server, as the following on a 2-core virtual machine."""
+_FURTHER_WORKER: Final = 0.2
+PROBES: Final = 0.25
+"""Seconds to identify all workers twice, and for the fast requests of both verifications."""
+GENERATOR: Final = 0.1
+"""Seconds to start the generator."""
+
+
+def drain(case: Case) -> float:
+    """Predict the seconds from the last request until the last answer: what waits has its turns."""
+    single, load = max(case.endpoint.takes, case.endpoint.floor), case.load
+    slots = case.slots or load.connections
+    waiting = float(load.connections)
+    if load.rate and single:
+        waiting = min(waiting, load.duration * (load.rate - slots / single))
+    return single * max(1, math.ceil(waiting / slots))
+
+
+def start(workers: int) -> float:
+    """Predict the seconds until this many workers of a server have answered."""
+    return FIRST_WORKER + _FURTHER_WORKER * (workers - 1)
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

@@ -15,7 +15,6 @@ from typing import Final
 
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import BothSides
-from duetbench.app.workspace import code_of, program
 from duetbench.core.comparison import RESOLUTION, Instructions
 from duetbench.core.errors import CountError
 from duetbench.core.metrics import CPU, METRICS
@@ -23,6 +22,7 @@ from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.counts import counting
 from duetbench.counts.counting import Rounds
+from duetbench.effects.observation import code_of, program
 
 CASE_SECONDS: Final = 8.0
 """Time in which both sides of a case are counted in parallel, mostly for imports, s."""

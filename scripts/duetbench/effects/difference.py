@@ -18,7 +18,7 @@ from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from duetbench.app import case_names, workspace
+from duetbench.app import case_names
 from duetbench.app.expectation import check_answer
 from duetbench.app.inside import process as inside
 from duetbench.app.inside.process import Process, Program
@@ -37,6 +37,7 @@ from duetbench.core.model import (  # one of these is a type of `Activity`
 from duetbench.core.text import short
 from duetbench.effects import activity, answers
 from duetbench.effects.activity import PROGRAM, Activity, Name
+from duetbench.effects.observation import code_of, program
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
@@ -103,7 +104,7 @@ def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
-        name, code = pair[1].case.id, workspace.code_of(pair[1])
+        name, code = pair[1].case.id, code_of(pair[1])
         if code not in outcomes:
             try:
                 outcomes[code] = _observe(pair, ends)
@@ -173,7 +174,7 @@ def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
                 check_answer(case.endpoint, where, reply["status"], headers, body)
             except LaunchError as error:
                 detail = new.hide(error.detail.removesuffix("; see the server's log"))
-                advice = head.testbed.advise(case, detail, new.routes)
+                advice = head.advise(detail, new.routes)
                 raise UsageError(f"{detail}{advice and f'. {advice}'}") from error
 
 
@@ -218,7 +219,8 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
         raise CountError("there was no time to observe it")
-    client, ends = stack.enter_context(workspace.program(side, PROGRAM)), time.monotonic() + timeout
+    client = stack.enter_context(program(side, PROGRAM))
+    ends = time.monotonic() + timeout
     return stack.enter_context(start(client, seconds=memory, ends=ends, patience=patience))
 
 
@@ -314,12 +316,17 @@ def _details(
         times = [{round_[text] for round_ in side} for side in both]
         if all(len(some) == 1 for some in times) and times[0] != times[1]:
             found.append((text, times[0].pop(), times[1].pop()))
-    # Settings of a new connection come last: what it is opened for says more.
-    found.sort(key=lambda item: (-abs(item[2] - item[1]), bool(_SETTING.match(item[0])), item[0]))
+    found.sort(key=_rank)
     paths = max(1, len(head.paths))
     for text, old, new in found[:DETAILS]:
         place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
+
+
+def _rank(difference: tuple[str, int, int]) -> tuple[int, bool, bool, str]:
+    """Put the largest first; of two alike what head adds; settings of a new connection last."""
+    text, old, new = difference  # what a connection is opened for says more than its settings
+    return -abs(new - old), bool(_SETTING.match(text)), old > new, text
 
 
 def _plans(base: Activity, head: Activity) -> Iterator[RequestEffect]:

@@ -190,7 +190,7 @@ class Suite:
 
     def record(self, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
-        with proc.scratch("duetbench-suite") as folder:
+        with proc.scratch() as folder:
             out, log = folder / "requests.jsonl", folder / "log"
             private = self._private()
             (folder / SECRETS).write_text(json.dumps(private), "utf-8")

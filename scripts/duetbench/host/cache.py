@@ -3,6 +3,7 @@
 An artefact is built in a staging folder beside its place and renamed into it when it has been
 checked, so readers never see half of it, however the build ended. Builds of the same artefact wait
 for each other. The kernel releases the lock of a killed build, and the next one removes its rest.
+Whoever makes one removes those beside it that nothing has used for a month.
 """
 
 import hashlib
@@ -21,6 +22,9 @@ from duetbench.core.errors import SetupError
 
 STAMP: Final = "made.json"
 _STAGING: Final = ".making-"
+
+MONTH: Final = 30 * 86_400
+"""Seconds: longer than most reviews take, and a night's locks are used only once."""
 
 Facts = Mapping[str, Any]
 """Facts about an artefact from its build, as JSON values."""
@@ -50,7 +54,7 @@ def facts(target: Path) -> dict[str, Any] | None:
 
 
 def touch(target: Path) -> None:
-    """Record that an artefact is used; pruning goes by its folder's time."""
+    """Record that an artefact is used, by the time of its folder."""
     with suppress(OSError):  # another user's, which we only read
         os.utime(target)
 
@@ -116,20 +120,27 @@ def make(
         if problem is not None:
             shutil.rmtree(target, ignore_errors=True)
             raise SetupError(f"{target.name} was built, but is not right: {problem}")
+    _remove_unused(target.parent)
     return True
 
 
-def remove(target: Path) -> bool:
-    """Remove an artefact in one step; False if it is being built, and stays.
+def _remove_unused(folder: Path) -> None:
+    """Remove artefacts that nothing has used for a month."""
+    for place in (stamp.parent for stamp in folder.glob(f"*/{STAMP}")):
+        # Links lead to folders of others, which duetbench only uses.
+        if place.is_symlink() or folder.is_symlink():
+            continue
+        if time.time() - place.stat().st_mtime > MONTH:
+            remove(place)
+
+
+def remove(target: Path) -> None:
+    """Remove an artefact in one step, unless it is being built, or somebody else's.
 
     Its lock file stays, as another process may be waiting for it.
     """
-    try:
-        with _lock(target).acquire(timeout=0):
-            shutil.rmtree(_aside(target), ignore_errors=True)
-    except filelock.Timeout:
-        return False
-    return True
+    with suppress(filelock.Timeout, OSError), _lock(target).acquire(timeout=0):
+        shutil.rmtree(_aside(target), ignore_errors=True)
 
 
 def _aside(target: Path) -> Path:

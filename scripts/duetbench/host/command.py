@@ -86,16 +86,6 @@ def new_log(name: str, *key: str) -> Path:
     return log
 
 
-def require(faults: Sequence[str]) -> None:
-    """Refuse to begin while anything is missing; the SetupError lists all of it."""
-    distinct = list(dict.fromkeys(faults))
-    if len(distinct) > 1:
-        lines = "".join(f"\n  - {fault}" for fault in distinct)
-        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{lines}")
-    if distinct:
-        raise SetupError(distinct[0])
-
-
 def free_gb(folder: Path) -> float:
     """Free space (10⁹ bytes) for a folder, which need not exist yet."""
     there = next(place for place in (folder, *folder.parents) if place.exists())

@@ -9,14 +9,15 @@ import json
 import os
 import re
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from duetbench.core.errors import ArtifactError, RecordError
-from duetbench.core.model import Artefact
+from duetbench.core.model import Artefact, Profile
 from duetbench.core.text import UNFIT, printable, visible_json
 
 MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
@@ -68,9 +69,28 @@ def read(kind: type[_Kind], path: Path) -> _Kind:
     return parse(kind, contents(path), str(path))
 
 
+def result_id(started: str, kind: Profile | Literal["compare"], commit: str | None) -> str:
+    """A result's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
+
+    `started` is ISO 8601 with an offset.
+    """
+    moment = datetime.fromisoformat(started).astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{kind}-{(commit or 'nocommit')[:8]}"
+
+
+def place(results: Path, value: Artefact) -> Path:
+    """The file of a value; an unfinished result's is another one."""
+    path = results / value.path
+    unfinished = getattr(value, "status", "") == "partial"
+    return path.with_name(path.stem + PARTIAL) if unfinished else path
+
+
 def save(results: Path, value: Artefact) -> Path:
     """Write a value to its place, replacing an earlier state; raises RecordError."""
-    return write(results / value.path, value)
+    path = write(place(results, value), value)
+    if not path.name.endswith(PARTIAL):
+        path.with_name(path.stem + PARTIAL).unlink(missing_ok=True)
+    return path
 
 
 def paths(kind: type[Artefact], results: Path) -> list[Path]:

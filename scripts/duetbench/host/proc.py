@@ -28,7 +28,7 @@ TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 
 _CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _GONE: Final = (ProcessLookupError, FileNotFoundError)
-_SCRATCH: Final = "duetbench-scratch"  # prefix of folders without one of their own
+_SCRATCH: Final = "duetbench-scratch"  # begins names of folders
 _KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL; they may be in a system call
 
 
@@ -209,22 +209,22 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
 
 
 @contextmanager
-def scratch(prefix: str = _SCRATCH, base: Path | None = None) -> Iterator[Path]:
-    """Provide a folder as of `make_scratch`; remove those of that prefix of dead processes."""
-    sweep_scratch(prefix, base)
-    folder = make_scratch(prefix, base)
+def scratch(base: Path | None = None) -> Iterator[Path]:
+    """Provide a folder as of `make_scratch`; remove those of dead processes."""
+    sweep_scratch(base)
+    folder = make_scratch(base)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_scratch(prefix: str = _SCRATCH, base: Path | None = None) -> Path:
+def make_scratch(base: Path | None = None) -> Path:
     """Make an empty folder; its path has a fixed length. The caller removes it.
 
     It is below `base`, or the folder for temporary files.
     """
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner()}-", dir=base))
+    return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{owner()}-", dir=base))
 
 
 def owner() -> str:
@@ -239,9 +239,9 @@ def is_dead(owner: str) -> bool:
     return namespace == pid_namespace() and not lives(int(pid), int(start))
 
 
-def sweep_scratch(prefix: str = _SCRATCH, base: Path | None = None) -> None:
-    """Remove the folders of that prefix if their owners are dead."""
-    for folder in (base or Path(tempfile.gettempdir())).glob(f"{prefix}-*-*-*-*"):
+def sweep_scratch(base: Path | None = None) -> None:
+    """Remove the folders of `make_scratch` whose owners are dead."""
+    for folder in (base or Path(tempfile.gettempdir())).glob(f"{_SCRATCH}-*-*-*-*"):
         with suppress(ValueError):
-            if is_dead(folder.name.removeprefix(f"{prefix}-").rpartition("-")[0]):
+            if is_dead(folder.name.removeprefix(f"{_SCRATCH}-").rpartition("-")[0]):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,17 +1,13 @@
-"""Stored results: the files of runs and comparisons, and the names that people use for them.
-
-An unfinished one is `<id>.partial.json`, replaced as a whole. A finished one is `<id>.json`.
-"""
+"""Names that people use for stored runs and comparisons, and the files that they mean."""
 
 import difflib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import Profile, Run
+from duetbench.core.model import Run
 from duetbench.host import files, paths
 
 MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
@@ -19,32 +15,9 @@ MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
 
 
-def result_id(started: str, kind: Profile | Literal["compare"], commit: str | None) -> str:
-    """A result's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
-
-    `started` is ISO 8601 with an offset.
-    """
-    moment = datetime.fromisoformat(started).astimezone(UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{kind}-{(commit or 'nocommit')[:8]}"
-
-
-def place(folder: Path, result: Run | Comparison) -> Path:
-    """The file of a result below a folder."""
-    path = folder / result.path
-    return path.with_name(path.stem + files.PARTIAL) if result.status == "partial" else path
-
-
-def save(folder: Path, result: Run | Comparison) -> Path:
-    """Write a result below a folder, in place of its earlier state; raises RecordError."""
-    path = files.write(place(folder, result), result)
-    if result.status == "complete":
-        path.with_name(path.stem + files.PARTIAL).unlink(missing_ok=True)
-    return path
-
-
 def save_comparison(comparison: Comparison, folder: Path | None = None) -> Path:
     """Write a comparison, by default among this repository's; only the newest are kept there."""
-    path = save(folder or paths.project_state(paths.project_root()), comparison)
+    path = files.save(folder or paths.project_state(paths.project_root()), comparison)
     for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
         old.unlink(missing_ok=True)
     return path

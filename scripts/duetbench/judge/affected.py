@@ -15,6 +15,7 @@ syntax trees of both sides show which differ, and `effects` which are entered on
 
 import ast
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,15 +23,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from duetbench.app import revisions, stacks
+from packaging.utils import canonicalize_name
+
+from duetbench.app import revisions
 from duetbench.app.declarations import other_keys
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
-from duetbench.app.workspace import MOST_PATHS
 from duetbench.core.comparison import Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.effects.activity import Name
+from duetbench.effects.observation import MOST_PATHS
+from duetbench.host import git
 from duetbench.judge.pairs import Sides
 
 EVERYTHING: Final = "asked for with --all"
@@ -136,17 +140,44 @@ def _is_whole(case: Case) -> bool:
     return not more and len(case.endpoint.paths) < MOST_PATHS
 
 
+def changed_files(root: Path, base: str, head: str) -> tuple[str, ...]:
+    """List the files that differ between two trees, as paths from the root, without results.
+
+    If the root is a folder within its repository, paths outside of it begin with `../`.
+    """
+    output = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
+    folder = revisions.within(root)
+    paths_ = (os.path.relpath(path, folder) for path in output.split("\0") if path)
+    return tuple(path for path in paths_ if not path.startswith("results/"))
+
+
 def difference(sides: Sides) -> Diff:
     """Find how both sides' files and environments differ."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
-    changed = revisions.changed_files(sides.repository, *trees) if trees else ()
+    changed = changed_files(sides.repository, *trees) if trees else ()
     return Diff(
         files={path: differing(path, base.root, head.root) for path in changed},
         packages=package_changes(base.testbed, head.testbed),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
     )
+
+
+def _installed(program: Path) -> dict[str, frozenset[str]]:
+    """Read the files of each package in the environment of a program: name → lines of its RECORD.
+
+    Its metadata (requirements, where it came from) are left out, but not its entry points.
+    """
+    files: dict[str, frozenset[str]] = {}
+    for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD"):
+        name, _, rest = record.parent.name.partition("-")
+        files[canonicalize_name(name)] = frozenset(
+            line
+            for line in record.read_text("utf-8").splitlines()
+            if f"-{rest}/" not in line or "/entry_points.txt," in line
+        )
+    return files
 
 
 def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
@@ -157,7 +188,7 @@ def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
             continue
         versions = base.stacks[stack].packages, head.stacks[stack].packages
         files = [
-            (stacks.installed(program), stacks.installed(head.pythons[key]))
+            (_installed(program), _installed(head.pythons[key]))
             for key, program in base.pythons.items()
             if key[0] == stack and key in head.pythons
         ]

@@ -35,7 +35,7 @@ from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen
-from duetbench.host import paths, result_files
+from duetbench.host import files, paths, result_files
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
@@ -326,7 +326,7 @@ class Session(Loop):
         for pair in self._counted():
             pair.counts = None if pair.void else self.counts.get(pair.case.id, NO_TIME)
         return Comparison(
-            id=result_files.result_id(self.started, "compare", sides.head.record.commit),
+            id=files.result_id(self.started, "compare", sides.head.record.commit),
             status=status,
             started=self.started,
             wall_seconds=self.clock() - self.began,

@@ -16,10 +16,18 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
-from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
-from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
+from duetbench.core.protocol import (
+    DUET_WARM_UP,
+    GENERATOR,
+    PROBES,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+    drain,
+    duet_load,
+    start,
+)
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons

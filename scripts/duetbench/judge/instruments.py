@@ -37,7 +37,6 @@ COPIES: Final = 6
 ROOM_GB: Final = 5.0
 """Free space below which nothing is copied, 10⁹ bytes: a copy has about 0.1."""
 
-_PREFIX: Final = "rotation"
 _PROGRAMS: Final = "bin"
 
 
@@ -80,7 +79,7 @@ class Real:
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""
-        return launch.perform(side.case, side.testbed, self._logs(side.case.id)("head"))
+        return launch.perform(side, self._logs(side.case.id)("head"))
 
     def start(self, side: SideCase) -> Launch:
         """Start one side with nothing beside it, without load."""
@@ -144,10 +143,10 @@ class Rotation:
         self._turns: Counter[Hashable] = Counter()
         base = paths.cache_dir()
         base.mkdir(parents=True, exist_ok=True)
-        proc.sweep_scratch(_PREFIX, base)
+        proc.sweep_scratch(base)
         if command.free_gb(base) < ROOM_GB:
             self.copies = 0
-        self._folder = proc.make_scratch(_PREFIX, base)
+        self._folder = proc.make_scratch(base)
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:
@@ -196,7 +195,7 @@ class Rotation:
 
 
 def _installation(side: SideCase) -> Hashable:
-    return side.testbed.pythons[side.case.stack, side.case.python], server_of(side.case)
+    return side.python, server_of(side.case)
 
 
 def mirror(source: Path, target: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -26,11 +26,11 @@ from duetbench.core.comparison import (
 )
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Effects, Missing
+from duetbench.core.model import Case, Effects, KeptMemory, Missing
 from duetbench.core.text import ENDLESS
+from duetbench.core.units import student
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
-from duetbench.load import growth
 
 FAILURES: Final = 2
 """Failed duets of one side after which its case is void: one failure may be an accident.
@@ -94,7 +94,7 @@ class CaseDuets:
         if self.seen is None:
             return None
         kept = {"base": self.seen.kept_base, "head": self.seen.kept_head}
-        decided = {f"kept_{side}": growth.decide(kept[side], self.all, side) for side in SIDES}
+        decided = {f"kept_{side}": decide(kept[side], self.all, side) for side in SIDES}
         return self.seen.model_copy(update=decided)
 
     def conclude(self) -> None:
@@ -198,7 +198,7 @@ class Pair(CaseDuets):
         cases = [side.case for side in self.sides]
         computing = {case.workers * (case.threads or 1 if case.free_threaded else 1)
                      for case in cases}  # fmt: skip
-        several = len(self.head.testbed.server_cores(self.head.case)) > 1
+        several = len(self.head.server_cores) > 1
         return (
             len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
             or len({case.server for case in cases}) > 1
@@ -271,6 +271,28 @@ def _has(duet: Duet, metric: str) -> bool:
 
 def _overloads(duet: Duet) -> bool:
     return all(any(f.name is FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
+
+
+def decide(kept: KeptMemory | None, duets: Sequence[Duet], side: SideName) -> KeptMemory | None:
+    """Decide by the load of duets whether requests in process, which were fewer, showed a leak.
+
+    Each duet has what a side keeps per request in the second half of its load. A cache keeps as
+    much for each until it is full. What load neither shows nor refutes stays open, such as a few
+    bytes that scatter covers.
+    """
+    metrics = (duet.metrics(side) for duet in duets)
+    # What a duet prevents has no figures of it, and no number of requests.
+    figures = [row for row in metrics if {"memory_per_request", "requests"} <= row.keys()]
+    if kept is None or kept.course != "constant" or len(figures) < 2:
+        return kept
+    rates = np.array([row["memory_per_request"] for row in figures])
+    requests = int(sum(row["requests"] for row in figures)) // len(duets)
+    half = student(len(rates) - 1) * float(rates.std(ddof=1)) / len(rates) ** 0.5
+    shows, refutes = rates.mean() - half > kept.bytes / 2, rates.mean() + half < kept.bytes / 2
+    if requests <= kept.requests or not (shows or refutes):
+        return kept
+    course = "constant" if shows else "fills"
+    return kept.model_copy(update={"course": course, "requests": requests, "loaded": True})
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:

@@ -11,29 +11,42 @@ Each side has its own copy of the files.
 """
 
 import math
+import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, interpreters, revisions, stacks, tools
-from duetbench.app import plan as planning
+from duetbench.app import (
+    case_names,
+    deployment,
+    interpreters,
+    revisions,
+    stacks,
+    target_locks,
+    tools,
+)
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, Setting, read_pin
+from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, label_of, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
+from duetbench.app.target import Setting
+from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
-from duetbench.host import paths
+from duetbench.host import git, paths
 from duetbench.host.console import Narrator
 from duetbench.judge.pairs import Pair, Side, Sides
+
+MAIN: Final = ("main", "master")
+"""Names of default branches, for a clone that does not say which it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
 
 def select(parts: Sequence[Part], scope: Scope) -> Pairs:
     """Pair the cases of both sides, which have the same requests, and choose the selected ones."""
-    chosen = planning.select(parts[1].cases, scope.select)
+    chosen = case_names.select(parts[1].cases, scope.select)
     pairs = zip(parts[0].cases, parts[1].cases, strict=True)
     return [pair for pair in pairs if pair[1] in chosen]
 
@@ -118,7 +131,7 @@ def join(
         if "setting" in kinds:
             versions = {part.subject.lock(c.stack).packages.get(c.server, "") for c in cases}
             version = versions.pop() if len(versions) == 1 else ""
-            words.append(own.label(settings[1 - index], version, cases))
+            words.append(label_of(own, settings[1 - index], version, cases))
         label = ", ".join(filter(None, words)) or "as declared"
         kind = kinds[0] if len(kinds) == 1 else "several"
         asked = tuple((contrast.base, contrast.head)[index])
@@ -152,13 +165,36 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
         )
     base, head = contrast.revisions
     later = revisions.working(root) if head is None else revisions.resolve(root, head)
-    earlier = (
-        revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
-    )
+    earlier = where_left_main(root, later) if base is None else revisions.resolve(root, base)
     states = (earlier, later)
     with ThreadPoolExecutor() as pool:
         places = pool.map(lambda state: revisions.lay_out(root, state, scope.copies), states)
         return list(zip(places, states, strict=True))
+
+
+def where_left_main(root: Path, head: Revision) -> Revision:
+    """Find the commit at which a revision left origin's default branch.
+
+    Raises:
+        UsageError: There is no main branch here, or it shares no commit with head.
+    """
+    default = revisions.branch(root, "refs/remotes/origin/HEAD")
+    names = (default.removeprefix("origin/"),) if default is not None else MAIN
+    refs = [ref for name in names for ref in (name, f"origin/{name}")]
+    tips = [tip for ref in refs if (tip := revisions.commit_of(root, ref)) is not None]
+    if not tips:
+        raise UsageError(
+            f"expected one of the branches {', '.join(refs)} to compare with, found none: name "
+            "BASE, or fetch the branch"
+        )
+    others = [tip for tip in tips if tip != head.commit] or [head.commit]
+    commit = git.ask_or_none(root, "merge-base", head.commit, *others)
+    if commit is None:
+        raise UsageError(
+            f"{head.label} and the main branch have no commit in common here: name BASE, or fetch "
+            "the rest of a shallow clone (git fetch --unshallow)"
+        )
+    return replace(revisions.resolve(root, commit), label=f"{commit[:8]} (main)")
 
 
 def _parts(
@@ -173,7 +209,9 @@ def _parts(
         target = project.target.model_copy(update={"python": pythons})
         project = replace(project, target=target)
     places = [place for place, _ in states]
-    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, scope.copies)
+    root, folder = project.root, scope.copies
+    locks = [lock_at(root, s.lock, folder) if s.lock else None for s in settings]
+    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, locks)
     names, parts = tuple(copies[-1].interpreters), []
     for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
@@ -181,6 +219,39 @@ def _parts(
         cases = tuple(case for case in own.cases(side) if case.python == python)
         parts.append(Part(state, own, cases))
     return parts, [*notes, *told]
+
+
+def lock_at(root: Path, text: str, copies: Path) -> LockFile:
+    """Find a file to read packages from: FILE, or FILE@REV of any revision.
+
+    Raises UsageError if there is none.
+    """
+    name = text
+    here = next((p for p in (Path(text), root / text) if p.is_file()), None)
+    if here is not None:
+        place = revisions.copy(root, copies)
+        inside = here.resolve().is_relative_to(revisions.top(root) or root)
+        file = place / os.path.relpath(here.resolve(), root) if inside else here.resolve()
+    else:
+        name, sign, revision = text.rpartition("@")
+        if not sign:
+            raise UsageError(
+                f"lock={text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
+                f"here nor in {root}"
+            )
+        place = revisions.lay_out(root, revisions.resolve(root, revision), copies)
+        file = place / name
+        if not file.is_file():
+            raise UsageError(f"lock={text}: {revision} has no file {name}")
+    stacks.require_text(file, f"lock={text}")
+    if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
+        # uv reads the lock only where the project, or its workspace, is.
+        uv_lock = target_locks.workspace(place) / target_locks.UV
+        if file.resolve() != uv_lock.resolve():
+            uv_lock.unlink(missing_ok=True)
+            shutil.copy(file, uv_lock)
+        file = uv_lock
+    return LockFile(place, file, text)
 
 
 def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:

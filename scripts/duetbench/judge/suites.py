@@ -26,7 +26,7 @@ from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
 from duetbench.effects.suite import Suite
-from duetbench.host import machine, paths, result_files
+from duetbench.host import files, machine, paths, result_files
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_instructions, of_request, sort
 from duetbench.judge.preparation import Scope, copy_states
@@ -126,7 +126,7 @@ def compare(
             told.append(f"{state}: {some(names, _NAMED)}")
     made = "calls" if calls else f"requests of {seen.tests:,} tests,"
     comparison = Comparison(
-        id=result_files.result_id(started, "compare", head.commit),
+        id=files.result_id(started, "compare", head.commit),
         status="complete",
         started=started,
         wall_seconds=time.monotonic() - began,

@@ -168,7 +168,7 @@ class _Duets:
         if self._void or testbed.subject.fixed:
             return None
         if case.id not in testbed.loads:
-            testbed.loads[case.id] = self._load(len(testbed.server_cores(case)))
+            testbed.loads[case.id] = self._load(len(self.sides[1].side.server_cores))
         load, light = testbed.loads[case.id]
         self._each(lambda side: side.offer(load))
         return max(0.0, *(side.wait for side in self.sides)) if light else None

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
-from duetbench.app.entry.duetbench_entry import COLLECT, PATH
+from duetbench.app.entry.duetbench_entry import COLLECT, PATH, ROUTES
 from duetbench.app.interpreters import JIT
 from duetbench.app.servers import AUTO, SERVERS
 from duetbench.core.errors import FlagName, LaunchError
@@ -41,7 +41,7 @@ class Identity(Frozen):
     worker: str
     imported: float = 0.0  # core time of importing the application, or making it, s
     tasks: int = 0  # number of tasks of its event loop
-    routes: tuple[str, ...] = ()  # paths of the application, if it records that
+    routes: tuple[str, ...] = ()  # paths of the application, if they were asked for
 
 
 def probe(
@@ -91,6 +91,17 @@ def probe(
     if len(workers) > workers_expected:
         raise LaunchError(FlagName.SERVER_DIED, f"{expected}, {found}; see the server's log")
     return tuple(workers[key] for key in sorted(workers))
+
+
+def routes(port: int) -> tuple[str, ...]:
+    """List the paths of the application; none if its server does not answer in a second.
+
+    That loads code of ours: it is for servers of which nothing is measured.
+    """
+    with suppress(OSError, HTTPException, LaunchError), verify.connect(port, 1.0) as connection:
+        connection.request("GET", f"{PATH}?{ROUTES}")
+        return _read(connection, PATH, 1.0).routes
+    return ()
 
 
 def _read(connection: HTTPConnection, path: str, seconds: float) -> Identity:

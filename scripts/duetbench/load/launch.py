@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from duetbench.app.testbed import Testbed
+from duetbench.app.testbed import SideCase
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Launch
+from duetbench.core.model import Launch
 from duetbench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
 from duetbench.load import oha, oha_results, validity, warmup
@@ -31,8 +31,7 @@ _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 
 
 def perform(
-    case: Case,
-    testbed: Testbed,
+    side: SideCase,
     log: Path,
     *,
     number: int = 0,
@@ -43,11 +42,11 @@ def perform(
     `number` is the launch's round, `order` its place in the run.
     """
     metrics: dict[str, float] = {}
-    with Serving(case, testbed, log) as serving, serving.blamed():
+    with Serving(side, log) as serving, serving.blamed():
         serving.start()
         serving.meet()
         # A declared wait is longer than any unit: one request is enough to verify it.
-        serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
+        serving.verify(1 if side.case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
         metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
     return serving.result(metrics, number, order)
@@ -77,12 +76,12 @@ class Observation(Facts):
         self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
     ) -> None:
         serving.require_ours()
-        case, testbed = serving.case, serving.testbed
+        side = serving.side
         super().__init__(
-            case=case,
-            server_cores=len(testbed.server_cores(case)),
-            client_cores=len(testbed.client_cores(case)),
-            pinned=testbed.machine.pinned,
+            case=side.case,
+            server_cores=len(side.server_cores),
+            client_cores=len(side.client_cores),
+            pinned=side.testbed.machine.pinned,
             steady=warm_up.steady,
         )
         self.serving, self.tree, self.warm_up = serving, tree, warm_up

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from duetbench.app import testbed
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
@@ -29,7 +28,6 @@ _POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
-PREFIX: Final = "duetbench-load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class Generator:
 
     def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
         """Start oha; `shape` replaces the client's load. LaunchError load_failed."""
-        self.client, self.folder = client, proc.make_scratch(PREFIX)
+        self.client, self.folder = client, proc.make_scratch()
         try:
             client.write(self.folder)
             self.session = Session.start(
@@ -192,10 +190,3 @@ class Generation(Generator):
             raise self.failed("requests", "none was sent")
         self.stop()
         return self
-
-
-def sweep() -> None:
-    """Remove the files of killed launches."""
-    proc.sweep_scratch()
-    proc.sweep_scratch(testbed.PREFIX)
-    proc.sweep_scratch(PREFIX)

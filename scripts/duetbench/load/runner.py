@@ -1,5 +1,6 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -10,20 +11,33 @@ from typing import Final
 from rich.text import Text
 
 from duetbench.app import interpreters, tools
-from duetbench.app.plan import drain, launch_order, start
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import Testbed, assemble
+from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
 from duetbench.core.units import rounded, utc_now
-from duetbench.host import files, git, paths, result_files
+from duetbench.host import files, git, paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.load.launch import perform
 
-_AROUND: Final = 5.0  # seconds of a launch beside its start and its load, mostly of the warm-up
+_AROUND: Final = 5.5  # seconds of a launch beside its load, mostly of the warm-up
+
+
+def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
+    """List all launches of a plan; each round, numbered from 0, has every case in a random order.
+
+    So drift of the machine affects all cases alike, and no case always follows the same other one.
+    """
+    order = random.Random(plan.seed)  # noqa: S311 - a repeatable order, not a secret
+    steps: list[tuple[Case, int]] = []
+    for number in range(plan.launches):
+        cases = list(plan.cases)
+        order.shuffle(cases)
+        steps += [(case, number) for case in cases]
+    return tuple(steps)
 
 
 def launch_all(
@@ -53,7 +67,7 @@ def launch_all(
 
     def launch(case: Case, number: int, order: int) -> Launch:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return perform(case, testbed, log, number=number, order=order)
+        return perform(SideCase(case, testbed), log, number=number, order=order)
 
     return execute(
         plan,
@@ -70,7 +84,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     started = utc_now()
     commit, dirty = git.revision(root)
     return Run(
-        id=result_files.result_id(started, plan.profile, commit),
+        id=files.result_id(started, plan.profile, commit),
         status="partial",
         started=started,
         duetbench=__version__,
@@ -123,11 +137,11 @@ def execute(
             "wall_seconds": rounded(time.monotonic() - began),
         }
         run = header.model_copy(update=changes)
-        return run, result_files.save(results, run)
+        return run, files.save(results, run)
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
-    left = [start(c.workers) + _AROUND + c.load.duration + 2 * drain(c) for c, _ in steps]
+    left = [_AROUND + case.load.duration + 2 * case.endpoint.takes for case, _ in steps]
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:

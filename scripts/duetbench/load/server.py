@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from duetbench.app.inside.request import identify
 from duetbench.app.servers import SERVERS
-from duetbench.app.testbed import Testbed
+from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Launch, Load, Status
@@ -35,18 +35,18 @@ _TRACEBACK_SECONDS: Final = 0.5
 class Serving:
     """The server of one case, with the flags raised so far."""
 
-    def __init__(self, case: Case, testbed: Testbed, log: Path) -> None:
-        self.testbed, self.log = testbed, log
+    def __init__(self, side: SideCase, log: Path) -> None:
+        self.testbed, self.log = side.testbed, log
         self.began, self.started = time.monotonic(), utc_now()
-        self.server = SERVERS[case.server]
+        self.server = SERVERS[side.case.server]
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
         self.port = ports.free_port()
-        self.workspace = Workspace(testbed, case, self.port, log)
+        self.workspace = Workspace(side, self.port, log)
         self._session: Session | None = None
         self._ending = False
-        self.take(case)
+        self.take(side.case)
 
     def take(self, case: Case) -> None:
         """Switch to a case with the same server command, and reset what the previous one left."""
@@ -57,13 +57,18 @@ class Serving:
         self._earlier = len(read_log(self.log))  # characters of the log from previous cases
         self._fill_in()
 
+    @property
+    def side(self) -> SideCase:
+        """Its present case, and what that is launched on."""
+        return SideCase(self.case, self.testbed)
+
     def _fill_in(self) -> None:
         """Complete the request as it is sent, with all values, so it is recorded nowhere."""
-        case, testbed = self.case, self.testbed
-        self.request = request = self.workspace.fill_in(case.endpoint)
-        cores = testbed.client_cores(case) if testbed.machine.pinned else None
+        testbed = self.testbed
+        self.request = request = self.workspace.fill_in(self.case.endpoint)
+        cores = self.side.client_cores if testbed.machine.pinned else None
         base = f"http://127.0.0.1:{self.port}"
-        self.client = Client(testbed.oha, case.load, base, request, cores)
+        self.client = Client(testbed.oha, self.case.load, base, request, cores)
 
     def offer(self, load: Load) -> None:
         """Make the generator use this load from now on."""
@@ -95,8 +100,8 @@ class Serving:
         """
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
-            routes = [path for worker in self.workers for path in worker.routes]
-            advice = self.testbed.advise(self.case, detail, routes)
+            routes = identity.routes(self.port) if flag is FlagName.WRONG_ANSWER else ()
+            advice = self.side.advise(detail, routes)
             detail += f"{advice and f'. {advice}'}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
@@ -136,7 +141,7 @@ class Serving:
     def _log_words(self) -> str:
         """Quote the log, with what to do about it."""
         text = self.workspace.hide_values(read_log(self.log))
-        advice = self.testbed.advise(self.case, text)
+        advice = self.side.advise(text)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
     def start(self, cores: Sequence[int] | None = None) -> None:
@@ -144,11 +149,11 @@ class Serving:
 
         On its own cores unless others are given.
         """
-        cores = cores or self.testbed.server_cores(self.case)
+        cores = cores or self.side.server_cores
         self.workspace.open()
         ports.require_free(self.port)
         self._session = Session.start(
-            self.testbed.server_argv(self.case, self.port),
+            self.side.server_argv(self.port),
             role="server",
             cores=cores if self.testbed.machine.pinned else None,
             env=self.workspace.environment(),
@@ -200,7 +205,7 @@ class Serving:
 
     def identify(self, *, collect: bool = False) -> tuple[identity.Identity, ...]:
         """Ask every worker for its identity, and compare it with the case; see `identity.probe`."""
-        case, python = self.case, self.testbed.interpreters[self.case.python]
+        case, python = self.case, self.side.interpreter
         asgi = case.endpoint.interface == "asgi"
         # Event loops distinguish the threads of one process; WSGI has none.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
@@ -211,8 +216,7 @@ class Serving:
             check=self.require_running,
             collect=collect,
         )
-        packages = self.testbed.stacks[case.stack].packages
-        identity.check_identity(identities, case, python, packages)
+        identity.check_identity(identities, case, python, self.side.stack.packages)
         return identities
 
     def edge(self) -> Edge:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,7 @@ class SideRun(Serving):
             part.case.model_copy(update={"load": load})
             for part, load in zip(launched, loads, strict=True)
         ]
-        super().__init__(self.cases[0], launched[0].testbed, log)
+        super().__init__(replace(launched[0], case=self.cases[0]), log)
 
     def take(self, case: Case) -> None:
         super().take(case)
@@ -62,14 +63,14 @@ class SideRun(Serving):
 
         That halves the time on two cores. Only on an equal number: servers may count their cores.
         """
-        here, there = self.testbed.server_cores(self.case), self.testbed.client_cores(self.case)
+        here, there = self.side.server_cores, self.side.client_cores
         self.start(there if aside and len(there) == len(here) else here)
 
     def meet(self) -> None:
         """Wait until all workers serve, and pin the server to its own cores."""
         super().meet()
         if self.testbed.machine.pinned:
-            self.session.move(self.testbed.server_cores(self.case))
+            self.session.move(self.side.server_cores)
 
     def probe(self) -> None:
         """Check answers of the idle server, and measure the core time and the wait of one.

@@ -22,7 +22,7 @@ _POLL_SECONDS: Final = 0.002  # 0.4 % of half a second
 def perform(side: SideCase, log: Path) -> Launch:
     """Start a side's server, whose output goes to `log`, and end it. Raises `InterruptedRun`."""
     figures: dict[str, float] = {}
-    with Serving(side.case, side.testbed, log) as serving, serving.blamed():
+    with Serving(side, log) as serving, serving.blamed():
         serving.start()
         serving.await_port(_POLL_SECONDS)
         seconds = _first_answer(serving)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import assemble
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.host.command import reason, scrub
 from duetbench.host.console import Narrator
+from duetbench.load import identity
 from duetbench.load.server import Serving
 
 _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
@@ -38,17 +38,17 @@ _BESIDE: Final = (
 def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> list[str]:
     """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
 
-    Its server has one worker, which lists its routes. Returns the requests that were answered as
-    expected. Raises UsageError if its server does not start, or if a request is not, of those to
-    find each; SetupError if its environment cannot be made.
+    Its server has one worker. Returns the requests that were answered as expected. Raises
+    UsageError if its server does not start, or if a request is not, of those to find each;
+    SetupError if its environment cannot be made.
     """
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
     testbed = assemble(subject, declared, logs, narrator, generator=Path())
-    update = {"workers": 1, "env": {**declared[0].env, entry.WATCHED: "1"}}
-    case, right, wrong = declared[0].model_copy(update=update), list[str](), list[str]()
-    with Serving(case, replace(testbed, patience=_SECONDS), log) as serving:
+    case = declared[0].model_copy(update={"workers": 1})
+    right, wrong = list[str](), list[str]()
+    with Serving(SideCase(case, replace(testbed, patience=_SECONDS)), log) as serving:
         try:
             serving.start()
             serving.meet()
@@ -70,7 +70,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> list[str]
 def _candidates(serving: Serving) -> Iterator[Case]:
     """Yield cases of the application's paths, the likeliest first."""
     case = serving.case
-    plain = (path for path in serving.workers[0].routes if not _PARAMETERS & set(path))
+    plain = (path for path in identity.routes(serving.port) if not _PARAMETERS & set(path))
     # The likeliest first to be worth measuring.
     paths_ = {"/", *plain}
     for path in sorted(paths_, key=lambda p: (_rank(p), p.count("/"), len(p), p))[:_TRIES]:

@@ -210,11 +210,11 @@ def connect(port: int, timeout: float) -> closing[http.client.HTTPConnection]:
     return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=timeout))
 
 
-def readable(connection: socket.socket, seconds: float = 0.0) -> bool:
-    """Whether there is something to read, or the end, within a time."""
+def readable(connection: socket.socket) -> bool:
+    """Whether there is something to read, or the end."""
     poll = select.poll()  # select(2) has a limit of 1,024 files
     poll.register(connection, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    return bool(poll.poll(0))
 
 
 def receive(

@@ -23,7 +23,7 @@ from duetbench.cli.options import (
 )
 from duetbench.core.errors import NothingMeasuredError
 from duetbench.core.units import utc_now
-from duetbench.host import files, git, result_files
+from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator
 from duetbench.load import runner
 from observatory.cli.options import (
@@ -78,7 +78,7 @@ def plan_command(
     commit, _ = git.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
     created = utc_now()
-    name = result_files.result_id(created, plan.profile, commit)
+    name = files.result_id(created, plan.profile, commit)
     night = NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
     files.write(output, night)
     include = [{"shard": s.number, "runner": s.machine or nights.RUNNER} for s in shards]

@@ -16,22 +16,18 @@ def setup_command(
         bool,
         Option("--no-stacks", help="Skip the stacks' environments, whose packages run code."),
     ] = False,
-    prune: Annotated[
-        bool, Option("--prune", help="Then remove what nothing has used for a month.")
-    ] = False,
 ) -> None:
     """Install interpreters, load generator and environments; a second run only checks them.
 
     $ observatory setup
-    $ observatory setup --prune
+    $ observatory setup --no-stacks
 
     Every lock has its own environments, and the cache keeps those of older locks, so that going
-    back costs nothing. With --prune, it removes what nothing has used for a month. What this set-up
-    has installed or checked stays, and the rest can be installed again.
+    back costs nothing. What nothing has used for a month is removed when a new one is made.
     """
     narrator = Narrator(Console())
     parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks)
-    of_tool.report(parts, narrator, prune=prune)
+    of_tool.report(parts, narrator)
 
 
 def set_up(checkout: Checkout, narrator: Narrator, *, with_stacks: bool = True) -> dict[str, bool]:

@@ -22,8 +22,8 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
+from duetbench.host import files
 from duetbench.host import files as files_
-from duetbench.host import result_files
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from observatory.store.night import NightPlan, outcome
@@ -153,7 +153,7 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
     else:
         require_past(datetime.fromisoformat(value.started), now)
         require("uncommitted changes", False, value.dirty)
-        start = result_files.result_id(value.started, value.profile, value.commit)
+        start = files.result_id(value.started, value.profile, value.commit)
         require("id of the run", f"{start}-s{shard.number}", value.id)
         names = [result.case.id for result in value.results]
         unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]

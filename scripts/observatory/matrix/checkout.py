@@ -12,12 +12,12 @@ from typing import ClassVar, Final, Self
 from packaging.version import Version
 from pydantic import Field
 
-from duetbench.app import plan, stacks
+from duetbench.app import case_names, stacks
 from duetbench.app.declarations import other_keys, read_table, read_toml, validate
 from duetbench.app.interpreters import Interpreter
-from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
-from duetbench.app.subject import Subject
+from duetbench.app.subject import Subject, make_plan
+from duetbench.app.target import AS_DECLARED, Setting
 from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
@@ -135,9 +135,9 @@ class Checkout(Subject):
         seed: int = 1,
         seconds: float | None = None,
     ) -> Plan:
-        """Choose the cases of its profile that match a glob, or all; raises as `plan.make_plan`."""
-        cases = plan.select(self.cases(), select)
-        made = plan.make_plan(cases, launches, seconds)
+        """Choose the cases of its profile that match a glob, or all; raises as `select`."""
+        cases = case_names.select(self.cases(), select)
+        made = make_plan(cases, launches, seconds)
         return made.model_copy(update={"profile": self.profile, "seed": seed})
 
     def with_case(self, name: str) -> Self:

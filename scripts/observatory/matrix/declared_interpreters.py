@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -166,7 +166,7 @@ def ensure(configured: Declared, narrator: Narrator) -> bool:
             "the same flags, so that those of one version differ only in the GIL, or the JIT"
         )
         requests = {name: _request(name, configured) for name in specs}
-        command.require([f for request in requests.values() for f in faults(request)])
+        _require([f for request in requests.values() for f in faults(request)])
         for name, request in requests.items():
             _make(Path(request["home"]), specs[name], partial(_compile, request), narrator)
     return True
@@ -276,6 +276,16 @@ def _argv(verb: str, request: Request) -> list[str | Path]:
     return [sys.executable, _BUILDER, verb, words]
 
 
+def _require(faults: Sequence[str]) -> None:
+    """Refuse to begin while anything is missing; the SetupError lists all of it."""
+    distinct = list(dict.fromkeys(faults))
+    if len(distinct) > 1:
+        lines = "".join(f"\n  - {fault}" for fault in distinct)
+        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{lines}")
+    if distinct:
+        raise SetupError(distinct[0])
+
+
 def faults(request: Request) -> list[str]:
     """List what is missing here to build a program."""
     argv = _argv("check", request)
@@ -292,7 +302,7 @@ def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
 def build_oha(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
     """Build the load generator into a folder; raises SetupError."""
     request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
-    command.require(faults(request))
+    _require(faults(request))
     why = "building the load generator, about 3 min on 2 cores"
     with narrator.step(f"oha {spec.version}", why) as tick:
         build(request, folder, log=command.new_log("oha"), tick=tick)

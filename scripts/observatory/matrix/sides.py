@@ -12,8 +12,7 @@ from typing import Final, cast
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, revisions, setting, stacks
-from duetbench.app import plan as planning
+from duetbench.app import case_names, revisions, setting, stacks
 from duetbench.app.servers import SERVERS
 from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
@@ -61,7 +60,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.lock:
-            file = deployment.lock_at(checkout.root, side.lock, scope.copies).file
+            file = preparation.lock_at(checkout.root, side.lock, scope.copies).file
             own.pythons(file.stem)  # raises for a stack that there is not
             stacks.write_lock(own.lock_file(file.stem), file.read_text("utf-8"))
         parts.append(Part(state, own, cases))
@@ -99,7 +98,7 @@ def match(
     chosen = [pair for pair in pairs if selects(pair[0].id, pair[1].id)]
     absent = [case for case in missing if selects(case.case)]
     if not (chosen or absent):
-        planning.select(parts[1].subject.cases(), scope.select)  # suggests what may be meant
+        case_names.select(parts[1].subject.cases(), scope.select)  # suggests what may be meant
         globs = ", ".join(map(repr, scope.select))
         raise UsageError(f"--select {globs} selects no case of base or head")
     return chosen, absent
@@ -257,7 +256,7 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
         UsageError: Nothing is selected, or there is no such revision, or it cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
-    wanted = {case.id for case in planning.select(checkout.cases(), scope.select)}
+    wanted = {case.id for case in case_names.select(checkout.cases(), scope.select)}
     generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from duetbench.app.setting import OPTIONS, Setting
+from duetbench.app import setting
+from duetbench.app.setting import OPTIONS
 from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine
@@ -229,7 +230,7 @@ def _cell(case: Case) -> Hashable:
 def _as_base(comparison: Comparison, case: Case) -> Case:
     """Return a comparison's case, which is as head serves it, as base does."""
     known = [word for word in comparison.base.words if word.partition("=")[0] in OPTIONS]
-    fields = dict(Setting.read(known).values)
+    fields = dict(setting.read(known).values)
     load = {"connections": fields.pop("connections", case.load.connections)}
     if comparison.base.kind == "interpreter":
         fields["python"] = next((python.name for python in comparison.base.interpreters), "")

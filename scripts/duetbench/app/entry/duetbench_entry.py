@@ -4,8 +4,7 @@ The application is named by the environment: `DUETBENCH_APP` (module:attribute, 
 no arguments), and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if it is not said).
 `GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
 else goes to the application as it came, for the price of a call and a comparison. `?collect` makes
-it collect garbage first. Where `DUETBENCH_WATCHED` is set, nothing is measured, and it also names
-the application's routes.
+it collect garbage first. With `?routes` it also names the application's routes.
 
 Standard library only, for any CPython from 3.11 on. As a program it prints the interface, and
 whether the attribute was called.
@@ -33,9 +32,9 @@ APP = "DUETBENCH_APP"
 FACTORY = "DUETBENCH_FACTORY"  # set: it is called in any case
 INTERFACE = "DUETBENCH_INTERFACE"
 LOOP = "DUETBENCH_LOOP"
-WATCHED = "DUETBENCH_WATCHED"
 PATH = "/_duetbench/identity"
 COLLECT = "collect"
+ROUTES = "routes"
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -102,7 +101,7 @@ def identity(query: str = "") -> dict[str, Any]:
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
         "imported": _imported,
         "tasks": len(asyncio.all_tasks(loop)) if loop else 0,
-        "routes": routes() if WATCHED in os.environ else [],
+        "routes": routes() if query == ROUTES else [],
     }
 
 

@@ -30,7 +30,6 @@ _INHERITED: Final = ("PATH", "LD_LIBRARY_PATH")
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SOURCE: Final = Path(__file__).with_name("preloaded.c")
 
-_PREFIX: Final = "duetbench-count"
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 _LAST_WORDS: Final = 500
 
@@ -123,7 +122,7 @@ def report_of(file: Path) -> dict[str, Any]:
 @contextmanager
 def workspace(plan: Mapping[str, Any]) -> Iterator[Path]:
     """Make the folder of a program with its plan, and remove it."""
-    with proc.scratch(_PREFIX) as folder:
+    with proc.scratch() as folder:
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         yield folder
 
