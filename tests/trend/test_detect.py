@@ -36,7 +36,7 @@ from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change, SeriesName, Step, finding_on
+from observatory.store.change import Candidates, Change, SeriesName, Step
 from observatory.trend import reading
 from observatory.trend.candidates import detect, of_table, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
@@ -157,7 +157,7 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = finding_on(comparison, record.series)
+    judged = comparison.of(record.series.case, record.series.metric)
     assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high

@@ -85,7 +85,7 @@ def inprocess_command(
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots
         for reading in snapshot.readings
-        if reading.status == "failed"
+        if reading.value is None
     )
     if failed:
         progress.say(f"failed: {'; '.join(failed)}. Why: {log}")
@@ -96,7 +96,7 @@ def inprocess_command(
 def _of_now(snapshots: Sequence[Snapshot], commit: str, began: float) -> tuple[Snapshot, ...]:
     """Select the results of a commit since a time; NothingMeasuredError if there are none."""
     recent = (s for s in snapshots if s.commit == commit and s.started >= began)
-    if matching := tuple(s for s in recent if any(r.status == "measured" for r in s.readings)):
+    if matching := tuple(s for s in recent if any(r.value is not None for r in s.readings)):
         return matching
     raise NothingMeasuredError(
         f"no benchmark gave a figure; asv's logs are in {paths.state_dir() / 'logs'}"
