@@ -22,7 +22,6 @@ from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
 from observatory.store.night import present
 from observatory.trend import candidates, confirm, reading
-from observatory.trend.table import tables
 
 
 def detect_command(
@@ -102,14 +101,13 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
     sources = reading.read(project.results, with_runs=False)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
-    ratio_tables = [table for table in tables(sources.nights) if table.ratio]
-    if not ratio_tables:
+    if not sources.tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
-    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed))
+    detected = candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     undone = confirm.close(sources.changes, evidence)
     # Ids begin with the time of the measurement.
-    names = {night.run: night.machine for night in sources.nights}
+    names = {night.id: table.machine for table in sources.tables for night in table.nights}
     names |= {run: path.parts[-3] for run, path in sources.runs.items()}
     latest = {machine: run for run, machine in sorted(names.items())}
     return detected, undone, present(latest)

@@ -222,8 +222,8 @@ def announce_command(results: ResultsOption = None) -> None:
     folder, context = results or Checkout.here().results, Context(os.environ)
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
     points = kinds.read_all(Points, folder, [])
-    axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
-    sizes = quotes(judged(axis for of_package in axes_of.values() for axis in of_package), records)
+    every = axes(sorted(points, key=lambda file: (file.started, file.id)))
+    sizes = quotes(judged(every), records)
     site = _site(context)
     with GitHub(context) as github:
         lines, left = issues.keep(github, records, site, sizes)

@@ -69,7 +69,7 @@ def inprocess_command(
             snapshot
             for snapshot in asv_results.read(results)
             if snapshot.commit == commit and snapshot.started >= began
-            if any(reading.status == "measured" for reading in snapshot.readings)
+            if any(reading.value is not None for reading in snapshot.readings)
         )
     if not snapshots:
         raise NothingMeasuredError(f"no benchmark gave a figure; asv's logs are in {log.parent}")
@@ -84,7 +84,7 @@ def inprocess_command(
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots
         for reading in snapshot.readings
-        if reading.status == "failed"
+        if reading.value is None
     )
     if failed:
         progress.say(f"failed: {'; '.join(failed)}. Why: {log}")
