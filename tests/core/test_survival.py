@@ -22,11 +22,10 @@ from foreign import MACHINES
 from observatory.github import issues
 from observatory.show import addresses
 from observatory.show.site import asv_site, build
-from observatory.show.site.pages import experiment, site, story
+from observatory.show.site.pages import experiment, story
 from observatory.store import kinds
 from observatory.store.night import outcome
 from observatory.trend import candidates, confirm, reading
-from observatory.trend.table import tables
 from repos import commit, git
 
 pytestmark = pytest.mark.long
@@ -58,21 +57,13 @@ class Scene:
         with suppress(DuetbenchError):  # the file does not enter the history, but is read below
             kinds.collect(self.results)
         sources = reading.read(self.results)
-        anchored = [table for table in tables(sources.nights) if table.ratio]
-        candidates.detect(anchored, (*sources.changes, *sources.dismissed))
+        candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
         confirm.close(sources.changes, {one.id: one for one in sources.comparisons})
         base = "https://site.example/"
         for change in sources.changes:
             issues.text(change, base)
-        report = build.build(
-            self.root,
-            self.results,
-            self.output,
-            QUIET,
-            base=base,
-            with_asv=with_asv,
-            sources=sources,
-        )
+        place = self.root, self.results, self.output
+        report = build.build(*place, QUIET, base=base, with_asv=with_asv, sources=sources)
         assert (self.output / "index.html").is_file()
         return report.notes
 
@@ -87,7 +78,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     git(made.root, "init", "--quiet")
     at = commit(made.root, "It")
     nights = [foreign.shard_run(number) for number in (1, 2)]
-    _, evidence, record = foreign.judge_candidate()
+    record, evidence = foreign.judge_candidate()
     night = (*nights, outcome(foreign.night(), nights), foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
     compared = site_builds.make_comparison(site_builds.JSON, duets=3)
@@ -140,7 +131,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     assert scene.use(with_asv=True) == ()
     site_builds.save_releases(scene.results)
     culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
-    _, _, record = foreign.judge_candidate()
+    record, _ = foreign.judge_candidate()
     files.save(scene.results, record.model_copy(update={"id": "known", "culprit": culprit}))
     monkeypatch.setattr(story, "measurements", broken)
     assert scene.use() == ("fastapi: cannot be shown (RecursionError: as deep as it is)",)
@@ -148,9 +139,6 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
         assert "cannot be shown" in (scene.output / page / "index.html").read_text("utf-8")
     monkeypatch.setattr(experiment, "guard", broken)
     assert scene.use()[0] == "experiment: some pages are missing (RecursionError)"
-    monkeypatch.setattr(site, "tables", broken)
-    for machine, note in zip(MACHINES[:2], scene.use(), strict=False):
-        assert note.startswith(f"Nights of {machine.id}: cannot be shown (RecursionError")
 
 
 def test_a_bad_file_of_asv_costs_itself_alone(

@@ -272,6 +272,7 @@ def _exported(lock: LockFile, target: Target) -> str:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         said = command.last_words(getattr(error, "stderr", None) or str(error))
+        said = said.replace(str(lock.root), ".")
         raise SetupError(
             f"{lock.label}: `uv tool run {words}` failed: {said}; let that work here, or name a "
             "file that was exported before by --with packages="
