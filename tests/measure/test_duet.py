@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -201,6 +202,7 @@ def test_a_server_that_is_killed_in_the_second_duet(
 
 
 LIARS: Final = {
+    "ragged": None,  # whose answers rightly have many lengths
     "uneven": FlagName.WRONG_ANSWER,
     "mask": FlagName.WRONG_ANSWER,
     "inside": FlagName.WRONG_ANSWER,
@@ -219,39 +221,42 @@ def test_a_liar_is_caught_on_its_side(
 ) -> None:
     """All on one launch: of the truthful side beside them nothing is said.
 
-    Those that fail are base and head in turn, the others are both.
-
-    There is no ratio of a wrong answer, nor of memory that grows. What closing connections costs
-    is a ratio as any other, beside its flag.
+    Those that fail are base and head in turn, the others are both. There is no ratio of a wrong
+    answer, nor of memory that grows; what closing connections costs is one, beside its flag.
+    On a busy machine a load has few answers, or none are in flight: then a longer one decides.
     """
     ask_often(monkeypatch)
-    honest, ragged, *cases = (
-        declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "ragged", *LIARS)
-    )
-    lies = [
-        (liar, *lie)
-        for number, lie in enumerate(zip(cases, LIARS.values(), strict=True))
+    honest = declared("badapps/truthful", root=bench.root)
+    lies: list[tuple[SideName, Case, FlagName | None]] = [
+        (liar, declared(f"badapps/{name}", root=bench.root), flag)
+        for number, (name, flag) in enumerate(LIARS.items())
         for liar in SIDES
-        if lie[1].kind != "void" or liar == SIDES[number % 2]
+        if flag is None or flag.kind != "void" or liar == SIDES[number % 2]
     ]
-    pairs = [(case, honest) if liar == "base" else (honest, case) for liar, case, _ in lies]
-    before, after, *results = play(
-        (ragged, honest), (honest, ragged), *pairs, head_first=True, seconds=1.6
-    )
-    assert all(unfailed(alike, honest) for alike in (before, after))
-    for (liar, case, flag), result in zip(lies, results, strict=True):
-        (other,) = {*SIDES} - {liar}
-        caught, beside = ({flag.name for flag in result.flags(side)} for side in (liar, other))
-        assert flag in caught, (case.id, result)
-        assert not beside & {*LIARS.values()}, (case.id, result)
-        if flag.kind == "void":
-            void(result, {liar: flag})
-        duets = CaseDuets(case)
-        duets.add(result)
-        ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
-        expected = {FlagName.CONNECTIONS_CLOSED: {True, False}, FlagName.MEMORY_GROWS: {False}}
-        assert ratios == expected.get(flag, set()), case.id
+    for seconds in (1.6, 3.2, 6.4):
+        pairs = [(case, honest) if liar == "base" else (honest, case) for liar, case, _ in lies]
+        results = play(*pairs, head_first=True, seconds=seconds)
+        lies = [
+            lie
+            for lie, result in zip_longest(lies, results)
+            if result is None or not is_told(result, *lie)
+        ]
+        if not lies:
+            break
+    assert not lies, results
     assert not bench.alive()
+
+
+def is_told(result: Duet, liar: SideName, case: Case, flag: FlagName | None) -> bool:
+    (other,) = {*SIDES} - {liar}
+    caught, beside = ({flag.name for flag in result.flags(side)} for side in (liar, other))
+    duets = CaseDuets(case)
+    duets.add(result)
+    ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
+    judged = {FlagName.MEMORY_GROWS: {False}, FlagName.CONNECTIONS_CLOSED: {False, True}}
+    expected = judged.get(flag, set()) if flag else {False, True}
+    said = {*LIARS.values()}
+    return caught & said == {flag} - {None} and not beside & said and ratios == expected
 
 
 @pytest.mark.real
