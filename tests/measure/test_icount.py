@@ -82,20 +82,22 @@ PAYLOAD = """
         for _ in itertools.repeat(None, steps):  # range() would make objects beyond 256
             pass
 
-    async def asgi(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
+    class asgi:  # as the applications of frameworks are called
+        async def __call__(self, scope, receive, send):
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
 
-    def wsgi(environ, start_response):
-        start_response("200 OK", [])
-        return [b"{}"]
+    class wsgi:
+        def __call__(self, environ, start_response):
+            start_response("200 OK", [])
+            return [b"{}"]
 
     def prepare(target):
         name, _, wrapped = target.partition(" ")
         if name in ("asgi", "wsgi"):
             import duetbench_entry
             from duetbench.app.inside import drivers
-            app = globals()[name]
+            app = globals()[name]()
             app = duetbench_entry.in_front_of(app, name) if wrapped else app
             return Unit(drivers.DRIVERS[name](app, drivers.Ask("/json")))
         if target == "raises":
