@@ -84,19 +84,12 @@ def test_what_makes_an_application_is_called(factory: Any, *, called: bool) -> N
 @pytest.mark.long
 @pytest.mark.usefixtures("state_home")
 def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
-    """As a module with a factory, and as a program that says what the application speaks."""
+    """By a program that says what the application speaks, and whether something makes it."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "main.py").write_text(
         "import os\n\nclass Site:\n    def make():\n        assert os.environ['WHERE'][0] == '/'\n"
         "        return lambda environ, start_response: [b'made']\n\nnothing = 7\n"
     )
-    env = {"PYTHONPATH": f"{ENTRY}:{tmp_path}", "DUETBENCH_APP": "shop.main:Site.make"}
-    asked = "import duetbench_entry; print(duetbench_entry.app({}, None))"
-    done = subprocess.run(
-        [sys.executable, "-c", asked], check=True, capture_output=True, text=True,
-        env={**env, "WHERE": "/"},
-    )  # fmt: skip
-    assert done.stdout == "[b'made']\n"
 
     def found(app: str) -> tuple[str, bool]:
         return found_in(tmp_path, app, env={"WHERE": "{tmp}"})
