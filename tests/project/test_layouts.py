@@ -3,7 +3,6 @@
 They are prepared without a server, from an index on loopback that also has newer versions.
 """
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -159,24 +158,107 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     )
 
 
+POETRY_LOCK: Final = """\
+[[package]]
+name = "alpha"
+version = "1.0"
+description = ""
+optional = false
+python-versions = ">=3.11"
+groups = ["main"]
+files = []
+[[package]]
+name = "beta"
+version = "2.0"
+description = ""
+optional = false
+python-versions = ">=3.11"
+groups = ["web"]
+files = []
+[[package]]
+name = "delta"
+version = "1.0"
+description = ""
+optional = false
+python-versions = ">=3.11"
+groups = ["dev"]
+files = []
+[metadata]
+lock-version = "2.1"
+python-versions = ">=3.11"
+content-hash = "cd27a243bba94afde1ee9e49d8e6724f72e7b10e8a0f5d643cf2e77d068c3826"
+"""
+PDM_LOCK: Final = """\
+[metadata]
+groups = ["default", "dev", "web"]
+strategy = ["inherit_metadata"]
+lock_version = "4.5.0"
+content_hash = "sha256:0"
+[[metadata.targets]]
+requires_python = ">=3.11"
+[[package]]
+name = "alpha"
+version = "1.0"
+groups = ["default"]
+files = []
+[[package]]
+name = "beta"
+version = "2.0"
+groups = ["web"]
+files = []
+[[package]]
+name = "delta"
+version = "1.0"
+groups = ["dev"]
+files = []
+"""
+PIPFILE_LOCK: Final = """\
+{"_meta": {"hash": {"sha256": "0"}, "pipfile-spec": 6, "requires": {}, "sources":
+ [{"name": "pypi", "url": "https://example.com/simple", "verify_ssl": true}]},
+ "default": {"alpha": {"version": "==1.0"}}, "web": {"beta": {"version": "==2.0"}},
+ "develop": {"delta": {"version": "==1.0"}}}
+"""
+POETRY: Final = """\
+[project]
+name = "shop"
+version = "1"
+requires-python = ">=3.11"
+dependencies = ["alpha"]
+[tool.poetry.group.web.dependencies]
+beta = "*"
+[tool.poetry.group.dev.dependencies]
+delta = "*"
+"""
+PDM: Final = """\
+[project]
+name = "shop"
+version = "1"
+requires-python = ">=3.11"
+dependencies = ["alpha"]
+[dependency-groups]
+web = ["beta"]
+dev = ["delta"]
+"""
+PIPFILE: Final = '[packages]\nalpha = "*"\n[web]\nbeta = "*"\n[dev-packages]\ndelta = "*"\n'
+FOREIGN: Final = {
+    "poetry.lock": ("pyproject.toml", POETRY, POETRY_LOCK),
+    "pdm.lock": ("pyproject.toml", PDM, PDM_LOCK),
+    "Pipfile.lock": ("Pipfile", PIPFILE, PIPFILE_LOCK),
+}
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("name", target_locks.LOCKS[1:])
-@pytest.mark.usefixtures("index")
-def test_a_lock_of_another_tool_is_exported_by_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root, tool = tmp_path / "shop", {"Pipfile.lock": "pipenv"}.get(name, name.partition(".")[0])
-    wanted = Target(app="shop:app", groups=("web",))
-    python = Checkout.here().interpreter("3.14")
-    write(root, name, "alpha==1.0\nbeta==1.0\n")
-    lock = target_locks.lock_of(root)
+def test_a_lock_of_another_tool_is_exported_by_it(name: str, tmp_path: Path) -> None:
+    """By the real tools, which uv fetches: the group that serves, and none that develops."""
+    declaration, declared, text = FOREIGN[name]
+    write(tmp_path, declaration, declared)
+    write(tmp_path, name, text)
+    lock = target_locks.lock_of(tmp_path)
     assert lock is not None
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    write(tmp_path, f"bin/{tool}", "#!/bin/sh\necho no plug-in >&2; exit 1\n")
-    (tmp_path / "bin" / tool).chmod(0o755)
-    with pytest.raises(SetupError, match=rf"{name}: it is read by `{tool} .*failed: no plug-in"):
-        target_locks.read(root, lock, wanted, python, QUIET)
-    write(tmp_path, f"bin/{tool}", f'#!/bin/sh\necho "$@" >asked\ncat {name}\n')
-    stack, _ = target_locks.read(root, lock, wanted, python, QUIET)
-    assert stack.packages == {"alpha": "1.0", "beta": "1.0"}
-    assert (root / "asked").read_text().endswith("web\n")
+    exported = target_locks._exported(lock, Target(app="shop:app", groups=("web",)))
+    lines = (line.partition(" ")[0].rstrip(";") for line in exported.splitlines())
+    assert [line for line in lines if line.strip("#")] == ["alpha==1.0", "beta==2.0"]
+    write(tmp_path, name, "<")
+    with pytest.raises(SetupError, match=rf"{name}: `uv tool run --from .* failed: "):
+        target_locks._exported(lock, Target(app="shop:app"))

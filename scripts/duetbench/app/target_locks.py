@@ -33,12 +33,21 @@ from duetbench.host.console import Narrator
 
 UV: Final = "uv.lock"
 PYPROJECT: Final = "pyproject.toml"
-_EXPORTS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "poetry.lock": ("poetry export --without-hashes", "--with", "--extras"),
-    "pdm.lock": ("pdm export --format requirements --without-hashes --prod", "--group", "--group"),
-    "Pipfile.lock": ("pipenv requirements", "--categories", "--categories"),
-}
-"""Lock → the command that prints it as requirements, and its options for a group and an extra."""
+_EXPORTS: Final = {
+    "poetry.lock": (
+        "--from poetry==2.5.1 --with poetry-plugin-export==1.10.1 poetry export --without-hashes",
+        " --with {}", " --extras {}",
+    ),
+    "pdm.lock": (
+        "--from pdm==2.29.4 pdm export -f requirements --without-hashes --no-default -G default",
+        " -G {}", " -G {}",
+    ),
+    "Pipfile.lock": (
+        "--from pipenv==2026.10.3 pipenv requirements --categories packages", ",{}", ",{}",
+    ),
+}  # fmt: skip
+"""Lock → its own tool, which uv fetches and which prints it as requirements, and how that names a
+group and an extra."""
 
 LOCKS: Final = (UV, *_EXPORTS)
 
@@ -253,17 +262,22 @@ def _requirements(file: Path) -> list[Requirement]:
 def _exported(lock: LockFile, target: Target) -> str:
     """Let the tool of a lock print it as requirements; SetupError if that is not possible."""
     words, group, extra = _EXPORTS[lock.file.name]
-    argv = [*words.split(), *(word for name in target.groups for word in (group, name))]
-    argv += [word for name in target.extras for word in (extra, name)]
+    for form, names in ((group, target.groups), (extra, target.extras)):
+        words += "".join(map(form.format, names))
+    argv = [f"{command.uv()}", "tool", "run", "--quiet", *words.split()]
+    env = {**os.environ, "PDM_CHECK_UPDATE": "0", "PDM_USE_VENV": "0"}
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=lock.root)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=True, cwd=lock.root, env=env
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         said = command.last_words(getattr(error, "stderr", None) or str(error))
         raise SetupError(
-            f"{lock.label}: it is read by `{words}`, which failed: {said}; let that work here, or "
-            "name a file that was exported before by --with packages="
+            f"{lock.label}: `uv tool run {words}` failed: {said}; let that work here, or name a "
+            "file that was exported before by --with packages="
         ) from error
-    return done.stdout
+    # Pipenv names the index of the file; uv asks those of this machine.
+    return re.sub(r"(?m)^-i .*\n", "", done.stdout)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:

@@ -316,12 +316,17 @@ def _details(
         times = [{round_[text] for round_ in side} for side in both]
         if all(len(some) == 1 for some in times) and times[0] != times[1]:
             found.append((text, times[0].pop(), times[1].pop()))
-    # Settings of a new connection come last: what it is opened for says more.
-    found.sort(key=lambda item: (-abs(item[2] - item[1]), bool(_SETTING.match(item[0])), item[0]))
+    found.sort(key=_rank)
     paths = max(1, len(head.paths))
     for text, old, new in found[:DETAILS]:
         place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
+
+
+def _rank(difference: tuple[str, int, int]) -> tuple[int, bool, bool, str]:
+    """Put the largest first; of two alike what head adds; settings of a new connection last."""
+    text, old, new = difference  # what a connection is opened for says more than its settings
+    return -abs(new - old), bool(_SETTING.match(text)), old > new, text
 
 
 def _plans(base: Activity, head: Activity) -> Iterator[RequestEffect]:
