@@ -64,7 +64,7 @@ async def mask(app: App) -> Answer:
 
 async def keep(_app: App) -> Answer:
     await asyncio.sleep(WAIT)
-    kept.append(b"x" * 80_000 + bytes(1))
+    kept.append(b"x" * 40_000 + bytes(1))
     return 200, "right"
 
 
