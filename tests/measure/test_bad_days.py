@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, valid
+from bench import Bench, ask_often, eventually, failures, launches, lives, valid
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.model import Case, Launch, Run, Status
 from duetbench.host import ports, result_files
@@ -36,28 +36,24 @@ class Day:
         words: Some of the reason.
         change: What is patched for it alone.
         testbed: What it is launched with.
-        seconds: Length of its load; None: as declared.
     """
 
     flag: str
     words: str
     change: Callable[[pytest.MonkeyPatch], None] = lambda _patch: None
     testbed: Callable[[Testbed], Testbed] = lambda same: same
-    seconds: float | None = None
 
 
 def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
     real = launch.perform
 
     def perform(side: SideCase, *arguments: Any, **place: Any) -> Launch:
-        case, day = side.case, days.get(side.case.id.removeprefix("badapps/"))
+        day = days.get(side.case.id.removeprefix("badapps/"))
         if day is None:
             return real(side, *arguments, **place)
         with monkeypatch.context() as patch:
             day.change(patch)
-            if day.seconds is not None:
-                case = shortened(case, duration=day.seconds)
-            return real(SideCase(case, day.testbed(side.testbed)), *arguments, **place)
+            return real(SideCase(side.case, day.testbed(side.testbed)), *arguments, **place)
 
     monkeypatch.setattr(runner, "perform", perform)
 
@@ -203,7 +199,7 @@ def test_whatever_else_goes_wrong_gives_no_figure(
 def test_answers_of_every_shape_are_right(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a body, in pieces, compressed, sometimes longer or of any length."""
     honest = ("nothing", "unchanged", "head", "zipped", "varied", "ragged")
-    brief = Day("", "", change=ask_often, seconds=0.4)
+    brief = Day("", "", change=ask_often)
     happen(monkeypatch, dict.fromkeys(honest, brief))
     assert bench.run(*honest).code == 0
     for name, (launched,) in launches(bench.saved_run()).items():
