@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from duetbench.ci import api
 from duetbench.ci.actions import Context
 from duetbench.core.errors import ServiceError, UsageError
 from observatory.cli import github as announcing
@@ -31,17 +30,6 @@ def test_what_goes_wrong_on_their_side_is_asked_again(fault: dict[str, Any], ste
     assert all(0 <= wait <= most for wait, most in zip(step.waits, (1, 2, 4), strict=True))
 
 
-def test_patience_ends(step: Step) -> None:
-    step.github.fail(status=503, times=-1)
-    with (
-        step.connected() as github,
-        pytest.raises(ServiceError, match="503 to GET ") as caught,
-    ):
-        github.get("/pulls/12")
-    assert caught.value.status == 503
-    assert len(step.requests("GET")) == api.ATTEMPTS
-
-
 @pytest.mark.parametrize(
     ("status", "headers", "body", "waited"),
     [
@@ -65,17 +53,6 @@ def test_it_waits_as_long_as_github_asks(
         github.send("POST", "/issues/12/comments", body="hello")
     assert step.waits == [waited]
     assert [comment["body"] for comment in step.comments()] == ["hello"]
-
-
-def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
-    """An hour is not waited for in a job of minutes; the message says how long it would be."""
-    step.github.fail(status=429, headers={"Retry-After": "3600"})
-    with (
-        step.connected() as github,
-        pytest.raises(ServiceError, match="asks to wait 3600 s"),
-    ):
-        github.get("/pulls/12")
-    assert step.waits == []
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "valid token"), (403, "permissions")])

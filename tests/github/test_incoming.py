@@ -27,6 +27,7 @@ from foreign import (
     LOCKS,
     MACHINES,
     NOW,
+    RESULTS,
     comparison,
     inside,
     judge_candidate,
@@ -323,7 +324,7 @@ def test_a_comparison_of_something_else_is_refused(
 
 # Confirmed changes.
 
-CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
+_RECORD, _EVIDENCE = judge_candidate()
 
 
 def confirm(tmp_path: Path, *known: Change) -> Acceptance:
@@ -331,28 +332,32 @@ def confirm(tmp_path: Path, *known: Change) -> Acceptance:
 
 
 def send(tmp_path: Path, *values: Artefact) -> None:
+    machine = next((v.machine for v in values if isinstance(v, Comparison)), _EVIDENCE.machine)
+    artifact = f"confirmed-{machine.id}"
     for value in values:
         below = "changes" if isinstance(value, Change) else "comparisons"
-        path = tmp_path / "in" / CONFIRMED / below / f"{value.id}.json"  # type: ignore[attr-defined]
-        files.replace(path, files.encode(value))
+        name = f"{artifact}/{below}/{value.id}.json"  # type: ignore[attr-defined]
+        files.replace(tmp_path / "in" / name, files.encode(value))
 
 
 def altered(value: Artefact, **changes: Any) -> Artefact:
     return value.model_copy(update=changes)
 
 
-def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
-    candidate, evidence, record = judge_candidate()
+@pytest.mark.parametrize("path", files.paths(Change, RESULTS), ids=lambda path: path.stem)
+def test_confirmed_changes_come_with_their_evidence(tmp_path: Path, path: Path) -> None:
+    """All that our machines have concluded; a release is often one of several between two locks."""
+    record, evidence = judge_candidate(path.stem)
     assert confirm(tmp_path).exit_code == 0
     send(tmp_path, evidence, record)
-    done = confirm(tmp_path, candidate)
+    done = confirm(tmp_path, record)
     assert (done.exit_code, done.refused) == (0, {})
-    assert sorted(done.accepted) == [f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"]
-    assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == files.encode(record)
+    change = f"changes/{record.id}.json"
+    assert sorted(done.accepted) == [change, f"comparisons/{evidence.id}.json"]
+    assert (tmp_path / "out" / change).read_bytes() == files.encode(record)
 
 
-_CANDIDATE, _EVIDENCE, _RECORD = judge_candidate()
-_JUMP: Final = Release(package="fastapi", version="9", previous="8")
+_JUMP: Final = Release(package="gunicorn", version="9.1", previous="9.0")
 
 
 @pytest.mark.parametrize(
@@ -362,7 +367,7 @@ _JUMP: Final = Release(package="fastapi", version="9", previous="8")
         ((_EVIDENCE, altered(_RECORD, id="another")), "'another', which was no candidate"),
         ((_EVIDENCE, altered(_RECORD, high=1e9)), "less than or equal to 1000"),
         ((altered(_EVIDENCE, packages=(EVIL,)), _RECORD), "'evil', which is no package of this"),
-        ((_EVIDENCE, altered(_RECORD, culprit=_JUMP)), "'fastapi' as a cause"),
+        ((_EVIDENCE, altered(_RECORD, culprit=_JUMP, shares=())), "'gunicorn' as a cause"),
         ((_EVIDENCE, altered(_EVIDENCE, id="b"), _RECORD), "more comparisons than candidates"),
     ],
 )
@@ -371,7 +376,7 @@ def test_a_record_that_does_not_belong_is_refused(
 ) -> None:
     """A change becomes an issue and a page."""
     send(tmp_path, *sent)
-    done = confirm(tmp_path, _CANDIDATE)
+    done = confirm(tmp_path, _RECORD)
     assert done.accepted == ()
     assert reason in next(iter(done.refused.values()))
     assert not (tmp_path / "out").exists()

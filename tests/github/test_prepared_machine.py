@@ -252,25 +252,6 @@ def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, te
     assert text in (tmp_path / file).read_text()
 
 
-def test_the_branch_is_the_default_one_of_the_checkouts_origin(tmp_path: Path) -> None:
-    copy, root = tmp_path / "checkout" / "scripts", tmp_path / "root"
-    shutil.copytree(ROOT / "scripts" / "runner", copy / "runner")
-    shutil.copy(SCRIPT, copy)
-    origin = tmp_path / "checkout" / ".git" / "refs" / "remotes" / "origin"
-    origin.mkdir(parents=True)
-    (origin / "HEAD").write_text("ref: refs/remotes/origin/master\n")
-    assert prepare(root, script=copy / SCRIPT.name).returncode == 0
-    assert "ref='refs/heads/master'" in (root / POLICY).read_text()
-
-
-def test_an_organisation_registers_in_its_group(tmp_path: Path) -> None:
-    """A machine of a repository is in no group; what is printed can be typed."""
-    for words, address in (((), "acme/duetbench"), (("group=bench",), "acme --runnergroup bench")):
-        out = prepare(tmp_path, *words).stdout
-        assert f"config.sh --url https://github.com/{address} \\\n" in out
-    assert "https://github.com/organizations/acme/settings/actions/runners/new" in out
-
-
 @pytest.mark.parametrize(
     ("word", "told"),
     [

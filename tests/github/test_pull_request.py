@@ -294,13 +294,6 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert "#### Which code it is" in step.summary.partition("<details>")[2]
 
 
-def test_a_release_is_searched_for_where_no_code_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull_request, "_call", lambda *_: CAUSE)
-    covers = (None, Coverage(differ=0, entered=0), Coverage(differ=1, entered=0))
-    found = [pull_request._search(compared(coverage=code), Path("x"), []) for code in covers]
-    assert found == [CAUSE, CAUSE, None]
-
-
 def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -100,7 +99,6 @@ def test_files_go_in_and_come_out_with_the_exit_code(
         "pathlib.Path('measured/runs/b.json').write_text(\n"
         "    json.dumps([*sys.argv[1:], pathlib.Path('measured/runs/a.json').read_text()]))\n"
         "pathlib.Path('measured/link').symlink_to('/etc/passwd')\n"
-        "pathlib.Path('measured/link').unlink()\n"
         "print('\\033[31mmeasured', os.environ['DUETBENCH_ROOT'], os.environ.get('SECRET'))\n"
         "raise SystemExit(3)\n"
     )
@@ -108,17 +106,8 @@ def test_files_go_in_and_come_out_with_the_exit_code(
     assert run(*words) == 3
     written = json.loads((Path("measured") / "runs" / "b.json").read_text())
     assert written == [*words[1:], "earlier"]
+    assert not (Path("measured") / "link").is_symlink()
     assert capsys.readouterr().out == "measured /checkout None\n"
-
-
-def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
-    verb.write_text(
-        "import subprocess\n"
-        "subprocess.Popen(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 600'])\n"
-        "pathlib.Path('c.json').write_text('x')\n"
-    )
-    assert run("duetbench", "compare", "-o", "c.json") == 0
-    assert Path("c.json").read_text() == "x"
 
 
 FORGED: Final = """\
@@ -153,12 +142,6 @@ def test_what_is_no_set_of_plain_files_stays_outside(
     with pytest.raises(ArtifactError, match=re.escape(reason)):
         run("duetbench", "run-it", "--to", "out")
     assert {str(path) for path in Path().rglob("*")} <= {"out", "out/a"}
-
-
-def test_a_link_of_the_sandbox_leads_nowhere_outside(verb: Path) -> None:
-    verb.write_text("os.mkdir('out'); os.symlink('/etc/passwd', 'out/a'); open('out/b', 'w')")
-    assert run("duetbench", "run-it", "--to", "out") == 0
-    assert [path.name for path in Path("out").iterdir()] == ["b"]
 
 
 @pytest.mark.usefixtures("verb")
@@ -196,28 +179,6 @@ def test_files_come_out_while_the_verb_runs(verb: Path) -> None:
     with pytest.raises(SetupError, match="the sandbox ended before the command"):
         run("duetbench", "run", "--results", "out")
     assert [path.name for path in Path("out").iterdir()] == ["a.json"]
-
-
-def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: Path) -> None:
-    verb.write_text(
-        "def save(*_):\n"
-        "    pathlib.Path('out/a.partial.json').write_text('{}')\n"
-        "    raise SystemExit(143)\n"
-        "signal.signal(signal.SIGTERM, save)\n"
-        "os.mkdir('out')\n"
-        f"pathlib.Path({str(tmp_path / 'began')!r}).touch()\n"
-        "time.sleep(600)\n"
-    )
-
-    def interrupt() -> None:
-        while not (tmp_path / "began").exists():
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        run("observatory", "anchor", "run", "--results", "out")
-    assert (Path("out") / "a.partial.json").read_text() == "{}"
 
 
 COMMAND: Final = f"""\
@@ -309,14 +270,6 @@ def test_a_network_of_its_own_is_recognised() -> None:
 
 
 WALLED: Final = sandbox._WALLED
-
-
-def test_a_machine_without_a_sandbox_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "none"))
-    with pytest.raises(SetupError, match="this machine has no sandbox"):
-        run("duetbench", "run", "--results", "out")
 
 
 def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Path) -> None:

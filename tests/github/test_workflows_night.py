@@ -197,24 +197,6 @@ def test_the_night_of_a_fork_starts_and_ends_nothing(
         assert f"[look] {' '.join(filter(None, words))}" in lines
 
 
-@pytest.mark.thorough
-@pytest.mark.long
-@pytest.mark.real
-def test_the_site_does_not_wait_for_a_search_that_fails(scene: tuple[Stage, Index]) -> None:
-    """The run is red, and nothing is confirmed; what there is is shown and told."""
-    stage, _ = scene
-    remember(stage, CHANGE)
-    workflow = stage.tree / ".github" / "workflows" / "publish.yml"
-    search = "run: observatory detect --output"
-    text = workflow.read_text("utf-8")
-    assert search in text
-    workflow.write_text(text.replace(search, "run: exit 4 #"), "utf-8")
-    done = stage.act("publish.yml", "schedule", SCHEDULED)
-    assert done.results == {"detect": "failure", "site": "success"}, done.text
-    assert (stage.site(done.number) / "c" / CHANGE.id / "index.html").is_file()
-    assert len(stage.github.issues) == 1
-
-
 PULL = 7
 NASTY = '$(touch pwned) `touch pwned` ${{ github.token }} <img src=x> **x** "; exit 1 #'
 APP = "apps/short/short.py"

@@ -195,20 +195,19 @@ MISTAKES = {
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
-        "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
+        "cases[0]: found…; allowed: Python 3.14 (of stack old)"),
     "server of another interface": ('server = "fake"', 'server = "picky"',
-        "cases[0].server: found 'picky'; allowed: one that speaks wsgi, as…fake"),
+        "cases[0]: found…; allowed: server picky is not one that speaks wsgi, as…fake"),
     "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
-        "cases[0].threads: found 8; allowed: blocking threads…and only there; app:app is asgi"),
+        "cases[0]: found…; allowed: threads 8 is not blocking threads…there; app:app is asgi"),
     "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
-        "loads.closed.connections: found 201; allowed: at…backpressure of fake with 2 workers"),
+        "cases[0]: found…connections 201 is not at…backpressure of fake with 2 workers"),
     "closed load with a rate": ('model = "paced"', 'model = "closed"',
-        "loads.paced: found 'closed'; allowed: a rate belongs…and open loads, and to them only"),
+        "loads.paced: found 'a table'; allowed: a rate belongs…and open loads, and to them only"),
     "formula over an unknown name": ('floor = "2 * wait"', 'floor = "2 * nap"',
-        "endpoints.nap.floor: found '2 * nap'; allowed:…not defined for expression '2 * nap')"),
+        "cases[0]: found…; allowed: '2 * nap', which…not defined for expression '2 * nap'"),
     "id over an unknown name": ("c{c}/wait{wait}", "c{users}",
-        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
-        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
+        "cases[0]: found…/c{users}'; allowed: names that are declared; there is no 'users'"),
     "id of two meanings": ("/wait{wait}", "",
         "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
     "endpoint that nothing loads": ("[loads.closed]", IDLE,
@@ -235,8 +234,8 @@ def test_formulas_are_arithmetic() -> None:
     ):  # fmt: skip
         assert evaluate(formula, {"c": 16}) == value
     for formula, reason in (
-        ("c / 0", "divides by zero"),
-        ("inf - inf", "gives nan, which is not a number"),
+        ("c / 0", "division by zero"),
+        ("inf - inf", "0 or more"),
         ("open('/etc/passwd')", "Function 'open' not defined"),
     ):
         with pytest.raises(ValueError, match=re.escape(reason)):

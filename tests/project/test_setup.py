@@ -25,7 +25,7 @@ from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import load_stacks
-from observatory.matrix.sides import unattainable
+from observatory.matrix.sides import unmeasurable
 from repos import borrow_cache
 from synthetic import make_case
 
@@ -158,7 +158,7 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
         "source_build": {"3.14.7": recipe.model_copy(update={"llvm": ("999", "998")})},
     }
     vars(project)["declared"] = configured.model_copy(update=update)
-    lost = unattainable([make_case("x/y/py3.14-jit", python="3.14-jit")], project, narrator)
+    lost = unmeasurable([make_case("x/y/py3.14-jit", python="3.14-jit")], project, narrator)
     assert list(lost) == ["x/y/py3.14-jit"]
     assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]

@@ -14,7 +14,6 @@ from comparing import OPEN_RATE, Judged, comparison_of
 from duetbench.core.comparison import CaseComparison, Comparison, Duet
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Run
-from duetbench.host import files
 from duetbench.load.summary import RunSummary, summarise
 from observatory.cli.experiments import findings_command
 from observatory.matrix.published import Published, load_published, read_suites
@@ -265,45 +264,6 @@ def sections(runs: list[RunSummary]) -> dict[str, Section]:
         name: experiments.experiment(name, runs, inside, declared, suites)
         for name in experiments.names(declared, suites)
     }
-
-
-CELLS = [
-    ("asgi-wsgi", "asgi-json 3.14 1", "RPS", "9,018/s ±9.6 % 30,415/s"),
-    ("asgi-wsgi", "wsgi-json 3.14t 1", "RPS", "6,396/s 4,106…9,965/s 70,626/s"),
-    ("asgi-wsgi", "wsgi-json 3.14t 1", "RAM", "210 MB ±9.9 % 356 MB"),
-    ("asgi-wsgi", "asgi-json 3.14 2", "RAM", "128 MB 147 MB"),
-    ("asgi-wsgi", "wsgi-io 32", "RPS", "3,114/s 3,115/s"),
-    ("asgi-wsgi", "4 1", "max", "365 ms 122 ms"),
-    ("gil-endpoints", "sync_cpu 3.14t —", "rate", "5.07/s ±10 % 9.90/s"),
-    ("gil-endpoints", "async_cpu 3.14 —", "mean", "1.65 s ±7.6 % 1.00 s"),
-    ("gil-endpoints", "sync_sleep 3.14 3.00 s", "p50", "3.00 s ±0.036 % 3.01 s"),
-    ("await-patterns", "sync_baseline 3.14 15.0 s", "mean", "84.1 s 79.1 s"),
-    ("await-patterns", "async_concurrent 3.14 500 ms", "rate", "885/s ±1.4 %"),
-    ("pydantic-v1-v2", "pydantic-v1 200", "p50", "1.48 ms 1.16…1.89 ms"),
-    ("pydantic-v1-v2", "pydantic-v1 3.14", "CPU per request", "984 µs ±3.1 %"),
-    ("pydantic-v1-v2", "validate: 20, python", "1 / 2", "8.51"),
-    ("gil-in-process", "4 processes", "3.14", "542 ms 754 ms, 731 ms"),
-    ("gil-in-process", "4 threads", "3.14t", "626 ms"),
-]
-
-
-def test_tables_have_the_figures_of_the_stored_runs() -> None:
-    """Picked by hand from the page of findings as it was when each run had columns of its own."""
-    paths = (path for path in RUNS.rglob("*.json") if path.name.startswith("20261120"))
-    known = sections([summarise(files.read(Run, path)) for path in paths])
-    for experiment, keys, column, expected in CELLS:
-        cells = [
-            cell
-            for table in known[experiment].tables
-            for row in table.rows
-            if " ".join(row.keys) == keys
-            for name, cell in zip(table.columns, row.cells, strict=True)
-            if name == column
-        ]
-        told = {
-            " ".join(filter(None, (cell.ours, cell.interval, cell.published))) for cell in cells
-        }
-        assert expected in told, (experiment, keys, column, told)
 
 
 def test_nine_of_ten_published_statements_are_answered_each_with_its_reason() -> None:

@@ -64,7 +64,7 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
     assert (first.python, first.stack, first.unit) == ("3.14t", "gil-in-process", "seconds")
     assert (first.value, first.spread) == (2.0, 0.25)
     assert first.samples == (1.0, 3.0, 2.0)
-    assert (failed.status, failed.value) == ("failed", None)
+    assert failed.value is None
     (slowest,) = snapshot.of("gil.track_slowest_round")
     assert (slowest.value, slowest.spread, slowest.samples) == (0.25, None, ())
     assert not snapshot.of("gil.C")

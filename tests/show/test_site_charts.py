@@ -4,14 +4,12 @@ import json
 import math
 import random
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 import sites
-from duetbench.core import units
-from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import paths
@@ -19,6 +17,7 @@ from duetbench.report import formats
 from observatory.show.claims import Answer
 from observatory.show.site import build
 from observatory.show.site.charts import Caption, PlotRow, Scale, around, bar, interval_plot
+from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import draw
 
 
@@ -96,76 +95,56 @@ def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
 _TYPES = paths.project_root() / "scripts" / "typescript"
 
 
-def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
+def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
     source = random.Random(5)
-    values = [10 ** source.uniform(-9, 10) * source.choice((1, 1, -1)) for _ in range(400)]
-    values += [0.0, 1.0, 999.6, 0.9996, 1e-3, 9.996e-4, 1e-6, 12_345.0, 99.96]
-    writers = {row.format.name: row.format for row in METRICS.values()}
-    writers["significant"] = units.plain
+    values = [10 ** source.uniform(-3, 3) for _ in range(400)] + [1.0, 0.9996, 1e-3, 99.96]
+    ends = [(1.0, 0.98, 1.02), (1.0, 0.5, 2.0), (1.0, 1.0, 1.0), (3.0, 2.9, 3.3)]
     found = sites.node(
         """
-        const { named } = await import(js + "/formats.js");
-        result = Object.fromEntries(given.names.map(
-          (name) => [name, given.values.map((value) => named(name)(value))]));
+        const { interval, times } = await import(js + "/formats.js");
+        result = [given.values.map(times),
+                  given.ends.map(([mean, low, high]) => interval(mean, low, high, times))];
         """,
-        {"names": list(writers), "values": values},
+        {"values": values, "ends": ends},
     )
-    for name, written in writers.items():
-        assert found[name] == [written(value) for value in values], name
-    assert writers.keys() >= {"seconds", "rate", "size", "share", "cores", "count", "significant"}
-
-
-def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
-    cases = [(1e-4, 0.98e-4, 1.02e-4), (1e-4, 0.5e-4, 2e-4), (1e-4, 1e-4, 1e-4), (3.0, 2.9, 3.3)]
-    assert sites.node(
-        """
-        const { interval, named } = await import(js + "/formats.js");
-        result = given.map(([mean, low, high]) => interval(mean, low, high, named("seconds")));
-        """,
-        cases,
-    ) == [formats.spread(units.seconds, Interval(*one)) for one in cases]
-
-
-FIGURES: Final = {"name": "x", "title": "x", "format": "seconds"}
+    spread = partial(formats.spread, trends.write)
+    assert found == [[*map(trends.write, values)], [spread(Interval(*one)) for one in ends]]
 
 
 def drawn(script: str, **table: Any) -> Any:
-    """A script's result of a table of six nights, whose second figure may not be judged."""
-    figures = {"mean": [None, 2, 9, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
+    """A script's result of a table of six nights."""
+    figures = {"mean": [None, 2, None, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
     usual = {
-        "label": "m", "kind": "load", "anchor": None, "time": [1, 2, 3, 4, 5, 6],
-        "run": [*"abcdef"], "note": [""] * 6, "gaps": [], "changes": [],
-        "status": ["failed", "measured", "disturbed", "measured", "failed", "measured"],
+        "label": "m", "anchor": "A", "time": [1, 2, 3, 4, 5, 6], "run": [*"abcdef"],
+        "note": [""] * 6, "changes": [],
     }  # fmt: skip
-    given = {**usual, "metrics": [{**FIGURES, **figures}], **table}
+    given = {**usual, "metrics": [{"name": "x", "title": "x", **figures}], **table}
     names = "{ points, columns, limits }"
     head = f'const {names} = await import(js + "/chart.js"); const [metric] = given.metrics;'
     return sites.node(f"{head} {script}", given)
 
 
-def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
-    """By null; what may not be judged, or is another line's, is undefined, which JSON lacks."""
+def test_a_line_is_interrupted_by_missing_figures_only() -> None:
+    """By null; what is another line's is undefined, which JSON lacks."""
     script = """
-        const other = [{ x: 2.5, mean: 1, judged: true }];
-        const own = columns([points(given, metric), other], [[5.5], []]);
+        const other = [{ x: 2.5, mean: 1 }];
+        const own = columns([points(given, metric), other]);
         result = [own[0], own[1].map((figure) => figure === undefined ? "-" : figure)];
     """
     xs, mean = drawn(script)
-    assert xs == [2, 2.5, 3, 4, 5, 5.5, 6], "it begins with the first figure"
-    assert mean == [2, "-", "-", 2.2, None, None, 3]
+    assert xs == [2, 2.5, 3, 4, 5, 6], "it begins with the first figure"
+    assert mean == [1, "-", None, 1.1, None, 1.5]
 
 
 def test_ratios_are_changes_since_the_first_figure() -> None:
-    assert drawn("result = points(given, metric)[0].mean", anchor="A") == 1
-    assert drawn("result = points(given, metric).at(-1).mean", anchor="A") == 1.5
-    assert drawn("result = points(given, metric).at(-1).mean") == 3
+    assert drawn("result = points(given, metric).map((one) => one.mean)")[::4] == [1, 1.5]
 
 
 def test_few_wide_intervals_do_not_squeeze_the_others() -> None:
     """Of twenty points one has an interval a hundred times as wide."""
     found = drawn("""
         result = limits([...Array(20).keys()].map((n) =>
-          ({ judged: true, mean: 1, low: 1 - (n ? 0.02 : 0.9), high: 1 + (n ? 0.02 : 0.9) })));
+          ({ mean: 1, low: 1 - (n ? 0.02 : 0.9), high: 1 + (n ? 0.02 : 0.9) })));
     """)
     assert found == pytest.approx([0.98 - 0.0024, 1.02 + 0.0024])
 

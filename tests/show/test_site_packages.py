@@ -1,7 +1,6 @@
 """Packages over their releases: what each did, in figures, words and pages."""
 
 import json
-import math
 import re
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,11 @@ import synthetic
 from duetbench.core.comparison import SideRecord
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Missing, RequestEffect
-from duetbench.core.units import Interval
 from duetbench.host import files
 from duetbench.judge.findings import of_effects
-from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
 from observatory.trend.releases import judged
+from observatory.trend.table import points, tables
 from site_builds import JSON
 
 pytestmark = pytest.mark.long
@@ -47,22 +45,6 @@ OBSERVED: Final = comparing.comparison_of(
 """What one request does before and after a release: two kinds of effects, of three rows each."""
 
 
-def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others() -> None:
-    axis = site_builds.axis_of(THIRD, FIRST, SECOND)
-    first, second, third = (figure for _, figure, _ in pages.over_first(axis, JSON, CPU))
-    assert first == Interval(1.0)
-    assert second is not None
-    assert third is not None
-    assert (second.estimate, third.estimate) == pytest.approx((1.0, 1.2))
-    # 0.003 and 0.001: 0.0031623 with 12 degrees of freedom (100 / 8.2), t 2.1788.
-    assert second.ends == pytest.approx(
-        (math.exp(-2.1788 * 0.0031623), math.exp(2.1788 * 0.0031623)), rel=1e-5
-    )
-    gone = SECOND.model_copy(update={"cases": SECOND.cases[1:]})
-    points = pages.over_first(site_builds.axis_of(FIRST, gone, THIRD), JSON, CPU)
-    assert [release.version for release, *_ in points] == ["0.9.0", "0.11.0"]
-
-
 def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base() -> None:
     lost = tuple(Missing(case=case.case, reason="no wheel") for case in SECOND.cases)
     axis = site_builds.axis_of(
@@ -72,8 +54,8 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
     assert {name: result.base.version for name, result in judged([axis])[axis].items()} == {
         "0.11.0": "0.9.0"
     }
-    points = list(pages.over_first(axis, JSON, CPU))
-    assert points[1][1:] == (None, "no wheel")
+    (table,) = tables(axis.releases)
+    assert [point.reason for point in points(table, JSON, CPU)] == ["", "no wheel", ""]
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +119,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     package = text("fastapi")
     assert "fastapi: 1 of 2 releases did something" in package
     charted = "A JSON response from FastAPI on Granian, Python 3.14, 128 connections"
-    assert "2026-10-15 0.11.0 +20 %" in package.partition(charted)[2]
+    assert "2026-10-15 0.11.0 1.200 ×" in package.partition(charted)[2]
     assert "and 1 more of 2 cases since 0.10.0" in package, "0.10.1 may have done it"
     assert "0.10.0 8 Oct 2026 no change of 4.3 % or more in 2 cases" in package
     assert not (site / "p" / "fastapi" / "0.10.0").exists(), "there is nothing to tell"

@@ -3,19 +3,20 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
+from anchored_files import a_file
 from duetbench.core.comparison import PackageChange
-from duetbench.core.model import Verdict
+from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files
 from histories import FIRST
 from observatory.store.change import Change, SeriesName, StackState, Step
+from observatory.store.points import Points
 from observatory.trend import candidates
-from observatory.trend import table as history
-from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table
+from observatory.trend.table import Table
 from synthetic import change_record
 
 MACHINE = "alpha-2c-000001"
@@ -29,11 +30,6 @@ def run_of(number: int) -> str:
     return files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
-def digest(version: str) -> str:
-    """Digest of the lock in which a package has this version."""
-    return hashlib.sha256(version.encode()).hexdigest()
-
-
 def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
     """Figures for some nights on each level, with scatter."""
     source = np.random.default_rng(seed)
@@ -41,24 +37,18 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
     return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
 
 
-def night_of(number: int, cases: Mapping[str, NightCase], **changes: Any) -> Night:
-    """A night of some cases, without a figure yet, by default against the anchor."""
-    block = np.full((len(cases), len(COLUMNS), 4), math.nan, dtype=np.float32)
-    block[..., 3] = 0
-    values: dict[str, Any] = {
-        "run": run_of(number),
-        "kind": "anchored",
-        "profile": "A",
-        "commit": COMMIT,
-        "time": int((FIRST + timedelta(days=number)).timestamp()),
-        "machine": MACHINE,
-        "stacks": {},
-        "packages": {},
-        "cases": cases,
-        "metrics": COLUMNS,
-        "figures": block,
-    }
-    return Night(**{**values, **changes})
+def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: Any) -> Points:
+    """A night against the anchor without its points, of the stack `current`."""
+    digest = hashlib.sha256(repr(sorted(packages.items())).encode()).hexdigest()
+    lock = StackRecord(name="current", digest=digest, packages=dict(packages))
+    fields: dict[str, Any] = {"when": when, "started": when, "commit": COMMIT, "stacks": (lock,)}
+    return a_file(1, id=id_, origin="night", machine=MACHINE, **{**fields, **changes})
+
+
+def digest(version: str) -> str:
+    """Digest of the lock in which granian has this version."""
+    (stack,) = night_of("x", FIRST, {"granian": version, "fastapi": "1"}).stacks
+    return stack.digest
 
 
 def table(
@@ -66,7 +56,6 @@ def table(
     versions: Sequence[str],
     *,
     metric: str = CPU,
-    states: Mapping[int, Status] | None = None,
     error: float = 0.004,
 ) -> Table:
     """The nights of one machine, against its anchor.
@@ -75,24 +64,17 @@ def table(
         figures: By case, one per night.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
-        states: Of all cases, in some nights.
         error: Standard error of the logarithms.
     """
-    nights = []
-    for number, version in enumerate(versions):
-        state = (states or {}).get(number, "measured")
-        night = night_of(
-            number,
-            dict.fromkeys(figures, NightCase("3.14", "current", status=state)),
-            stacks={"current": digest(version)},
-            packages={"current": {"granian": version, "fastapi": "1"}},
-        )
-        block = night.figures[:, COLUMNS.index(metric)]
-        for place, z in enumerate((0.0, -1.96, 1.96)):
-            block[:, place] = [many[number] * math.exp(z * error) for many in figures.values()]
-        nights.append(night)
-    (result,) = history.tables(nights)
-    return result
+    nights = tuple(
+        night_of(run_of(n), FIRST + timedelta(days=n), {"granian": version, "fastapi": "1"})
+        for n, version in enumerate(versions)
+    )
+    means = np.array([*figures.values()]).T[:, :, None, None]
+    block = means * np.exp(error * np.array([0.0, -1.96, 1.96, math.nan]))
+    planned = np.ones(block.shape[:2], dtype=bool)
+    cases = dict.fromkeys(figures, "current")
+    return Table(MACHINE, nights, cases, (metric,), block.astype(np.float32), planned)
 
 
 def moved_at(

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench import __version__
-from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
-from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
+from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
+from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run
 from duetbench.host import files
 from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
-from observatory.store.change import Change, SeriesName, StackState, Step
+from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
-from observatory.trend.candidates import figures_of
-from observatory.trend.confirm import conclude
-from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
+from synthetic import MACHINE, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
@@ -187,72 +185,10 @@ def comparison(**changes: Any) -> Comparison:
     return Comparison(**{**fields, **changes})
 
 
-def change(**changes: Any) -> Change:
-    stack = StackState(stack="current", digest="0" * 64)
-    fields: dict[str, Any] = {
-        "id": "current-20261120-0a1b",
-        "series": SeriesName(
-            machine=MACHINES[0].id,
-            case="asgi-wsgi/e/py3.14/w1/c128",
-            metric="server_cpu_per_request",
-        ),
-        "when": "2026-11-19T01:17:00Z",
-        "base": stack,
-        "head": stack,
-        "packages": (),
-        "culprit": None,
-        "evidence": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
-    }
-    return change_record(**{**fields, **changes})
+RESULTS: Final = Path(__file__).parents[2] / "results"
 
 
-def conclusion(candidate: Change, finding: Finding, **changes: Any) -> tuple[Comparison, Change]:
-    """Compare a candidate's two stacks, with this finding; return the conclusion as well."""
-    sides = {
-        side: SideRecord(
-            label="stacks",
-            kind="stack",
-            commit=None,
-            interpreters=(),
-            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
-        )
-        for side, state in (("base", candidate.base), ("head", candidate.head))
-    }
-    (case,) = comparison().cases
-    case = case.model_copy(update=changes.pop("played", {}))
-    found = finding.model_copy(update={"case": case.case.id})
-    evidence = comparison(reproduce="", **sides, cases=(case,), findings=(found,), **changes)
-    record = conclude(candidate, evidence)
-    assert isinstance(record, Change)
-    return evidence, record
-
-
-def judge_candidate() -> tuple[Change, Comparison, Change]:
-    """Return a candidate, the comparison of its two stacks, and the conclusion."""
-    series = change().series
-    finding = Finding(
-        case=series.case, subject=series.metric, verdict=Verdict.WORSE, ratio=1.05, low=1.04,
-        high=1.06, limit=0.02, n=12,
-    )  # fmt: skip
-    base, head = (StackState(stack="current", digest=str(number) * 64) for number in (1, 2))
-    step = Step(
-        series=series,
-        ratio=1.06,
-        strength=8,
-        before_run="a",
-        after_run="b",
-        when="2026-11-19T01:17:00Z",
-        nights=(9, 5),
-    )
-    candidate = Change(
-        id="current-20261119-0a1b",
-        status="candidate",
-        verdict=Verdict.UNKNOWN,
-        when=step.when,
-        before_run="a",
-        after_run="b",
-        base=base,
-        head=head,
-        **figures_of((step,)),
-    )
-    return candidate, *conclusion(candidate, finding)
+def judge_candidate(name: str = "20261115-current-anchored-4c02c9") -> tuple[Change, Comparison]:
+    """Return a conclusion as it was recorded, which has its candidate's id, and the evidence."""
+    record = files.read(Change, RESULTS / "changes" / f"{name}.json")
+    return record, files.read(Comparison, RESULTS / "comparisons" / f"{record.evidence}.json")

@@ -17,18 +17,18 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from detecting import night_of
+from detecting import MACHINE, night_of
 from duetbench.core.change import Release
 from duetbench.core.comparison import PackageChange
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
+from duetbench.core.model import Missing, Verdict
 from duetbench.host import files
 from observatory.store.change import Change, SeriesName, StackState
+from observatory.store.points import Points
 from observatory.trend.reading import Sources
 from observatory.trend.reading import read as read_results
-from observatory.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status
+from observatory.trend.table import COLUMNS, Table
 
-MACHINE: Final = "synthetic-2c-0a1b2c3d"
 STACK: Final = "current"
 LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)
 """Start of the newest night."""
@@ -38,9 +38,9 @@ _SCATTER: Final = 0.01  # standard deviation of a figure's logarithm from night 
 _HALF_WIDTH: Final = 0.02  # of an interval, relative
 _EXPERIMENTS: Final = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")
 _PACKAGES: Final = ("fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop")
-_TYPICAL: Final = {"s": 1e-3, "1/s": 5000.0, "B": 9e7, "1": 0.5}
-_MISSING, _FAILED, _DISTURBED, _PARTIAL = 0.02, 0.003, 0.04, 0.005
-_FILE: Final = "made-up.pickle"  # of a results folder: its nights
+_MISSING, _FAILED = 0.02, 0.01
+_REASON: Final = "not_ready: the server was not ready in 60 s"
+_FILE: Final = "made-up.pickle"  # of a results folder: its table
 _OUTAGE: Final = 9  # nights, once a year
 _BUMPED: Final = 0.05  # share of nights before which a package had a release
 _MARGIN: Final = 20  # nights at either end without a change
@@ -71,7 +71,6 @@ class History:
         kernel_change: First night with another kernel, from which everything costs 8 % more.
         versions: Per night, package → minor version.
         seed: Determines everything.
-        kind: Whether figures are those of servers, or ratios to an anchor.
     """
 
     times: tuple[datetime, ...]
@@ -82,20 +81,18 @@ class History:
     kernel_change: int
     versions: tuple[dict[str, int], ...]
     seed: int
-    kind: Kind = "load"
 
 
 def imagine(years: float, series: int, seed: int) -> History:
     source = np.random.default_rng(seed)
     times = _times(max(1, round(365 * years)), source)
-    metrics = TRENDS[: min(_PER_CASE, series)]
+    metrics = COLUMNS[: min(_PER_CASE, series)]
     number = math.ceil(series / len(metrics))
     cases = tuple(
         f"{_EXPERIMENTS[n % 4]}/endpoint{n // 8}/py3.14{'t' if n // 4 % 2 else ''}/w1/c128"
         for n in range(number)
     )
-    typical = np.array([_TYPICAL[METRICS[name].unit] for name in metrics])
-    levels = typical * source.lognormal(0, 1, (number, len(metrics)))
+    levels = source.lognormal(0, 0.1, (number, len(metrics)))
     levels.reshape(-1)[series:] = math.nan
     planted = tuple(_plant(len(times), years, number, source))
     versions = tuple(_versions(len(times), planted, source))
@@ -103,16 +100,30 @@ def imagine(years: float, series: int, seed: int) -> History:
     return History(times, cases, metrics, levels, planted, moved, versions, seed)
 
 
-def generate(history: History) -> Iterator[Night]:
+def generate(history: History) -> Table:
     source = np.random.default_rng((history.seed, 1))
-    level = history.levels.copy()
+    level, blocks, nights = history.levels.copy(), list[npt.NDArray[np.float32]](), list[Points]()
     for place, time in enumerate(history.times):
         if place and place == history.kernel_change:
             level = level * _effect(history.metrics, 1.08)
         for change in history.planted:
             if change.night == place:
                 level[list(change.cases)] *= _effect(history.metrics, change.factor)
-        yield _night(history, place, time, level, source)
+        figures = level * source.lognormal(0, _SCATTER, level.shape)
+        widths = _HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
+        failed = np.flatnonzero(source.random(len(level)) < _FAILED).tolist()
+        figures[failed] = math.nan
+        counts = np.where(np.isnan(figures), 0, 3)
+        block = np.stack([figures, figures * (1 - widths), figures * (1 + widths), counts], axis=2)
+        blocks.append(block.astype(np.float32))
+        packages = {name: f"1.{minor}.0" for name, minor in history.versions[place].items()}
+        missing = [Missing(case=history.cases[row], reason=_REASON) for row in failed]
+        id_, commit = _run(history, place), _commit(place)
+        nights.append(night_of(id_, time, packages, commit=commit, missing=tuple(missing)))
+    whole = np.stack(blocks)
+    cases = dict.fromkeys(history.cases, STACK)
+    machine, planned = MACHINE, np.ones(whole.shape[:2], dtype=bool)
+    return Table(machine, tuple(nights), cases, history.metrics, whole, planned)
 
 
 def records(history: History) -> tuple[Change, ...]:
@@ -135,8 +146,8 @@ def _record(history: History, number: int, change: Shift) -> Change:
         when=when,
         before_run=_run(history, change.night - 1),
         after_run=_run(history, change.night),
-        base=StackState(stack=STACK, digest=_digest(before)),
-        head=StackState(stack=STACK, digest=_digest(after)),
+        base=StackState(stack=STACK, digest="a" * 64),
+        head=StackState(stack=STACK, digest="b" * 64),
         packages=tuple(
             PackageChange(
                 stack=STACK, package=entry, base=f"1.{before[entry]}.0", head=f"1.{now}.0"
@@ -156,7 +167,7 @@ def _record(history: History, number: int, change: Shift) -> Change:
 def write(history: History, folder: Path) -> None:
     """Write a history as a results folder that `read` can read, with records of the changes."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / _FILE).write_bytes(pickle.dumps(tuple(generate(history))))
+    (folder / _FILE).write_bytes(pickle.dumps(generate(history)))
     for record in records(history):
         files.save(folder, record)
 
@@ -167,7 +178,7 @@ def read(results: Path, *, with_runs: bool = True) -> Sources:
     path = results / _FILE
     if not path.is_file():
         return sources
-    return replace(sources, nights=(*sources.nights, *pickle.loads(path.read_bytes())))
+    return replace(sources, tables=(*sources.tables, pickle.loads(path.read_bytes())))
 
 
 def _times(days: int, source: np.random.Generator) -> tuple[datetime, ...]:
@@ -213,69 +224,9 @@ def _effect(metrics: tuple[str, ...], factor: float) -> npt.NDArray[np.float64]:
     )
 
 
-def _night(
-    history: History,
-    place: int,
-    time: datetime,
-    level: npt.NDArray[np.float64],
-    source: np.random.Generator,
-) -> Night:
-    cases, versions = history.cases, history.versions[place]
-    states = _states(len(cases), source)
-    night = night_of(
-        place,
-        {
-            name: NightCase(
-                "3.14t" if "/py3.14t/" in name else "3.14",
-                STACK,
-                *states.get(row, ("measured",)),
-            )
-            for row, name in enumerate(cases)
-        },
-        kind=history.kind,
-        profile="nightly",
-        run=_run(history, place),
-        time=int(time.timestamp()),
-        commit=_commit(place),
-        machine=MACHINE,
-        stacks={STACK: _digest(versions)},
-        packages={STACK: {name: f"1.{minor}.0" for name, minor in versions.items()}},
-    )
-    figures = level * source.lognormal(0, _SCATTER, level.shape)
-    widths = _HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
-    absent = [row for row, state in states.items() if state[0] != "disturbed"]
-    figures[absent] = math.nan
-    counts = np.where(np.isnan(figures), 0, 3)
-    block = np.stack([figures, figures * (1 - widths), figures * (1 + widths), counts], axis=2)
-    night.figures[:, [COLUMNS.index(name) for name in history.metrics]] = block
-    return night
-
-
-_State = tuple[Status, tuple[str, ...], str]
-
-
-def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
-    """Draw the states of cases that were not measured normally, by index."""
-    reason = "not_ready: the server was not ready in 60 s"
-    failed: _State = ("failed", ("not_ready",), reason)
-    chance = source.random(cases)
-    result = {
-        case: failed if chance[case] < _FAILED else ("disturbed", ("host_noise",), "")
-        for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist()
-    }
-    if source.random() < _PARTIAL:
-        late: _State = ("not measured", (), "the run ended before it came to this case")
-        result |= dict.fromkeys(range(cases * 9 // 10, cases), late)
-    return result
-
-
 def _run(history: History, place: int) -> str:
     return files.result_id(history.times[place].isoformat(), "nightly", _commit(place))
 
 
 def _commit(place: int) -> str:
     return hashlib.sha256(f"commit {place}".encode()).hexdigest()[:40]
-
-
-def _digest(versions: dict[str, int]) -> str:
-    return hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()

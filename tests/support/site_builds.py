@@ -1,33 +1,40 @@
 """Small sites for tests: years of a synthetic history, one night, no night, hostile texts."""
 
+import itertools
+import json
 import random
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
 
 import attributing
 import comparing
 import made_up
 import sites
 import synthetic as runs
+from anchored_files import a_file, ratio
 from duetbench.core.change import Release
 from duetbench.core.comparison import (
-    Attribution,
-    CaseComparison,
     Comparison,
     PackageChange,
 )
-from duetbench.core.errors import FlagName
-from duetbench.core.model import CaseResult, Flag, InterpreterRecord, Missing, Run, StackRecord
+from duetbench.core.model import (
+    Artefact,
+    CaseResult,
+    Run,
+    StackRecord,
+)
 from duetbench.host import files, paths
 from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site
-from observatory.store.change import Change, SeriesName, StackState
-from observatory.store.points import AnchoredPoint, CasePoints, Points
+from observatory.store.change import Change
+from observatory.store.points import CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
-from observatory.trend.table import Table, of_run, tables
+
+Record = TypeVar("Record", bound=Artefact)
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -59,37 +66,14 @@ JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 FREE: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
-def steady(name: str = JSON, throughput: float = 5000.0, **changes: Any) -> CaseResult:
-    return runs.steady_result(runs.make_case(name, **changes), {"throughput": throughput})
-
-
-def scattered(name: str, *throughputs: float, flags: Sequence[Flag] = ()) -> CaseResult:
-    launches = tuple(runs.ok(name, n, {"throughput": t}, *flags) for n, t in enumerate(throughputs))
-    return CaseResult(case=runs.make_case(name), launches=launches)
-
-
-def disturbed(name: str) -> CaseResult:
-    noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
-    return scattered(name, 9.0, 9.0, 9.0, flags=[noise])
-
-
-def failed(name: str = JSON) -> CaseResult:
-    launch = runs.failed(name, 0, FlagName.NOT_READY, "60 s were not enough")
-    return CaseResult(case=runs.make_case(name), launches=(launch,))
-
-
 def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     """A nightly run of a day of November 2026, by default of one steady case."""
     started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
     commit = f"{day:02d}" * 20
     id_ = files.result_id(started, changes.get("profile", "nightly"), commit)
     changes |= {"id": id_, "started": started, "commit": commit}
-    return runs.make_run(results or [steady()], **changes)
-
-
-def table_of(*measured: Run) -> Table:
-    (table,) = tables(of_run(entry) for entry in measured)
-    return table
+    steady = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
+    return runs.make_run(results or [steady], **changes)
 
 
 def imagine() -> History:
@@ -163,13 +147,41 @@ def nothing(folder: Path) -> Path:
 
 
 def hostile(folder: Path) -> Path:
-    """A site of two nights in which every text is an attack, and of a change between them."""
-    results = folder / "results"
-    for day in (18, 19):
-        files.save(results, _hostile_run(day))
-    files.save(results, _hostile_change())
-    files.save(results, _hostile_comparison())
+    """A site of a run, two nights, a change and a comparison in which every text is an attack."""
+    results, stored = folder / "results", paths.project_root() / "results"
+    for kind, mark, number in (
+        (Run, "", 1), (Points, '"release":null', 2), (Change, '"rows"', 1), (Comparison, "", 1)
+    ):  # fmt: skip
+        some = (path for path in files.paths(kind, stored) if mark in path.read_text("utf-8"))
+        for path in itertools.islice(some, number):
+            files.save(results, attacked(kind, json.loads(path.read_bytes())))
     return build(folder)
+
+
+def attacked(kind: type[Record], document: Any) -> Record:
+    """A file of this kind, with an attack in place of every text that it may hold."""
+    attacks = itertools.cycle(HOSTILE)
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: replaced(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [replaced(part) for part in value[: len(HOSTILE)]]
+        return next(attacks) if isinstance(value, str) else value
+
+    bad = {**replaced(document), "id": document["id"]}
+    if "machine" in bad:  # the name of a folder
+        bad["machine"]["id"] = f"machine{HOSTILE[0]}"
+    while True:
+        try:
+            return kind.model_validate_json(json.dumps(bad))
+        except ValidationError as problem:
+            for error in problem.errors():
+                *way, last = error["loc"]
+                right, wrong = document, bad
+                for step in way:
+                    right, wrong = right[step], wrong[step]
+                wrong[last] = right[last]
 
 
 def release_points(
@@ -180,43 +192,26 @@ def release_points(
     `cpu`: ratio and standard error of a case on each interpreter, `gil` and `free`, of 11 duets.
     """
     moment = datetime(2026, 10, day, tzinfo=UTC)
-    cases = tuple(
+    cases = (
         CasePoints(
             case=case,
             stack="current",
             python=python,
-            points=(
-                AnchoredPoint(
-                    metric="server_cpu_per_request",
-                    ratio=ratio,
-                    se=se,
-                    anchor=1e-4,
-                    duets=11,
-                    excluded=0,
-                ),
-                AnchoredPoint(
-                    metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1, excluded=0
-                ),
-            ),
+            points=(ratio(of, se), ratio(of, 1e-5, 1, "instructions", 3e5)),
         )
-        for case, python, (ratio, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
+        for case, python, (of, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
     )
-    base = runs.make_run([])
     locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
-    return Points(
+    return a_file(
+        day,
+        *cases,
         id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}",
         anchor="2026-09",
-        origin="backfill",
         label=f"fastapi {version}",
         when=moment,
         started=moment,
-        seconds=60.0,
-        duetbench="0.1.0",
         release=Release(package="fastapi", version=version, previous=previous),
-        commit=None,
-        machine=base.machine,
-        interpreters=base.interpreters,
-        cases=cases,
+        machine=runs.MACHINE.id,
         stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
     )
 
@@ -231,7 +226,7 @@ RELEASES = (
 
 def axis_of(*points: Points) -> ReleaseAxis:
     """The axis of one package's points, of one machine and anchor."""
-    ((result,),) = axes(points).values()
+    (result,) = axes(points)
     return result
 
 
@@ -257,141 +252,3 @@ def data_of(site: Site, name: str) -> list[dict[str, Any]]:
     series = {table: trends.nights(table, name) for table in site.cases[name]}
     tables: list[dict[str, Any]] = trends.document(site, name, series)["tables"]
     return tables
-
-
-def _hostile_run(day: int) -> Run:
-    bad = HOSTILE[0]
-    results = []
-    for number, text in enumerate(HOSTILE):
-        case = runs.make_case(f"asgi-wsgi/{text}/py3.14/w1/c{number}", stack=bad)
-        launches = tuple(
-            runs.ok(
-                case.id,
-                launch,
-                {**runs.figures(random.Random(day)), "throughput": 5000.0 + 50 * day + launch},
-                Flag(name=FlagName.HOST_NOISE, detail=text),
-            )
-            for launch in range(3)
-        )
-        if number == 1:
-            launches = (runs.failed(case.id, 0, FlagName.NOT_READY, text),)
-        results.append(CaseResult(case=case, launches=launches))
-    started = f"2026-11-{day:02d}T03:00:00+00:00"
-    commit = f"{day:02d}" * 20
-    packages = dict.fromkeys(HOSTILE, HOSTILE[1]) | {"fastapi": f"0.{day}.0{bad}"}
-    return runs.make_run(
-        results,
-        id=files.result_id(started, "nightly", commit),
-        started=started,
-        commit=commit,
-        machine=runs.MACHINE.model_copy(
-            update={"id": f"machine{bad}", "cpu": HOSTILE[2], "kernel": HOSTILE[5], "os": bad}
-        ),
-        interpreters=(
-            InterpreterRecord(
-                name="3.14", version=bad, build=HOSTILE[3], origin="source", free_threaded=False
-            ),
-        ),
-        stacks=(StackRecord(name=bad, digest=f"{day:02d}" * 32, packages=packages),),
-        notes=HOSTILE,
-    )
-
-
-def _hostile_change() -> Change:
-    bad = HOSTILE[0]
-    case, cpu = f"asgi-wsgi/{bad}/py3.14/w1/c0", "server_cpu_per_request"
-    return runs.change_record(
-        id="20261119-hostile-0",
-        series=SeriesName(machine=f"machine{bad}", case=case, metric=cpu),
-        others=tuple(
-            SeriesName(machine=text, case=f"asgi-wsgi/{text}", metric=text) for text in HOSTILE
-        ),
-        when=datetime(2026, 11, 19, 3, tzinfo=UTC),
-        before_run=HOSTILE[1],
-        after_run=HOSTILE[4],
-        base=StackState(stack=bad, digest=HOSTILE[1], as_of=HOSTILE[2]),
-        head=StackState(stack=bad, digest=HOSTILE[4], as_of=HOSTILE[3]),
-        packages=tuple(
-            PackageChange(stack=text, package=text, base=text, head=text) for text in HOSTILE
-        ),
-        culprit=Release(package=HOSTILE[0], version=HOSTILE[1], previous=HOSTILE[3]),
-        evidence=HOSTILE[2],
-        why=_hostile_attribution(),
-        method=HOSTILE[4],
-        note=HOSTILE[5],
-    )
-
-
-def _hostile_attribution() -> Attribution:
-    every = [
-        attributing.function(text, text, 1, other)
-        for text, other in zip(HOSTILE, HOSTILE[::-1], strict=True)
-    ]
-    return attributing.attribution(
-        case=HOSTILE[1],
-        python=HOSTILE[0],
-        rows=tuple(
-            attributing.row(
-                entry,
-                1_000,
-                2_000,
-                caller=entry.name,
-            )
-            for entry in every
-        ),
-        packages=(PackageChange(stack=HOSTILE[0], package=HOSTILE[1], base="1", head=HOSTILE[2]),),
-    )
-
-
-def _hostile_comparison() -> Comparison:
-    result = make_comparison(*(f"asgi-wsgi/{t}/py3.14/w1/c{n}" for n, t in enumerate(HOSTILE)))
-    side = result.base.model_copy(
-        update={
-            "label": HOSTILE[1],
-            "commit": None,
-            "stacks": (
-                StackRecord(name=HOSTILE[0], digest=HOSTILE[2], packages={HOSTILE[3]: "1"}),
-            ),
-        }
-    )
-    bad = comparing.BROKEN.model_copy(update={"why": HOSTILE[4]})
-    odd = comparing.judged_case(
-        "<b>odd</b>", bad, comparing.OPEN.model_copy(update={"why": HOSTILE[2]})
-    )
-    told = comparing.WORSE.model_copy(
-        update={"exact": True, "subject": "sql", "base": 1, "head": 2, "place": HOSTILE[1]}
-    )
-    strange = [
-        told.model_copy(update={"case": text, "text": text, "why": text}) for text in HOSTILE
-    ]
-    cases: list[CaseComparison] = [
-        case.model_copy(
-            update={
-                "because": text,
-                "duets": tuple(
-                    duet.model_copy(
-                        update={"flags_base": (Flag(name=FlagName.HOST_NOISE, detail=text),)}
-                    )
-                    for duet in case.duets
-                    if not duet.failed
-                ),
-            }
-        )
-        for case, text in zip(result.cases, HOSTILE, strict=True)
-    ]
-    return result.model_copy(
-        update={
-            "id": "20261119T120000Z-compare-hostile",
-            "base": side,
-            "head": side,
-            "cases": (*cases, odd.case),
-            "findings": (*result.findings, *odd.findings, *strange),
-            "notes": HOSTILE,
-            "reproduce": HOSTILE[0],
-            "duetbench": HOSTILE[0],
-            "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
-            "packages": tuple(
-                PackageChange(stack=text, package=text, base=text, head=None) for text in HOSTILE
-            ),
-        }
-    )

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,9 +36,8 @@ from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change, SeriesName, Step, finding_on
+from observatory.store.change import Candidates, Change, SeriesName, Step
 from observatory.trend import reading
-from observatory.trend import table as history
 from observatory.trend.candidates import detect, of_table, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
@@ -85,8 +84,6 @@ def test_a_step_may_be_seen_a_night_early_or_late(
 @pytest.mark.parametrize(
     ("figures", "options"),
     [
-        # Nights in which somebody else was busy decide nothing.
-        (pieces((20, 1e-4), (6, 1.1e-4)), {"states": dict.fromkeys(range(20, 26), "disturbed")}),
         # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
         (pieces((20, 1e-4), (6, 1.0015e-4), scatter=1e-6), {"error": 1e-5}),
         # No figures at all.
@@ -103,7 +100,7 @@ def imagined(*planted: Shift) -> History:
     made = made_up.imagine(0.6, 100, 5)
     released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
     versions = tuple({**made.versions[0], "granian": minor} for minor in released)
-    return replace(made, planted=planted, versions=versions, kind="anchored")
+    return replace(made, planted=planted, versions=versions)
 
 
 LATE = (
@@ -117,9 +114,9 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
     history_ = imagined(*LATE)
     assert history_.kernel_change < 140
-    (made,) = history.tables(made_up.generate(history_))
+    made = made_up.generate(history_)
     found = sorted(of_table(made), key=lambda one: str(one.after_run))
-    assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
+    assert [one.after_run for one in found] == [made.nights[one.night].id for one in LATE]
     for one, change in zip(found, LATE, strict=True):
         moved = {step.series.case for step in one.steps}
         assert moved == {history_.cases[place] for place in change.cases}
@@ -160,7 +157,7 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = finding_on(comparison, record.series)
+    judged = comparison.of(record.series.case, record.series.metric)
     assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high
@@ -312,7 +309,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
     lines = (folder / "output").read_text().splitlines()
     matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
-    here = made_up.MACHINE
+    here = MACHINE
     assert matrix == [{"machine": here, "runner": here, "candidates": len(found.candidates)}]
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     # Of a machine that has left nobody is asked, and the next nights need not wait for it.
@@ -324,7 +321,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 
     done = command("observatory", "detect", "--confirm", "--from", file, "--to", folder / "out")
     assert done.code == 0, done
-    assert f"waits for its machine {made_up.MACHINE}" in done.err
+    assert f"waits for its machine {MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
     assert command("observatory", "detect", "--from", file).code == 2
     assert command("observatory", "detect", "--elsewhere").code == 2
@@ -430,7 +427,13 @@ def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() ->
     versions = ["1"] * 10 + ["2"] * 12
     made = table({"x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4)}, versions, error=0.004)
     nights = [
-        replace(night, as_of=f"2026-01-{place + 1:02d}", run=f"20260{9 - place // 4}-{place}")
+        night.model_copy(
+            update={
+                "origin": "backfill",
+                "when": datetime(2026, 1, place + 1, tzinfo=UTC),
+                "id": f"20260{9 - place // 4}-{place}",
+            }
+        )
         for place, night in enumerate(made.nights)
     ]
     made = replace(made, nights=tuple(nights))

@@ -141,7 +141,7 @@ def test_a_night_from_its_plan_to_the_history(
     summary = bench.folder / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
-    words = ("--profile", "quick", "--seconds", "0.6", "--output", plan)
+    words = ("--profile", "quick", "--output", plan)
     done = bench("observatory", "plan", *words)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)

@@ -15,7 +15,6 @@ from goldens import assert_golden
 from observatory.trend import reading
 from observatory.trend.candidates import of_table
 from observatory.trend.reading import Sources
-from observatory.trend.table import tables
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -23,12 +22,12 @@ ROOT: Final = Path(__file__).parents[2]
 def point_lines(sources: Sources) -> list[str]:
     """A line per point: machine, run, metric, ratio, low, high, duets, case."""
     lines = []
-    for night in filter(attrgetter("ratio"), sources.nights):
-        cases = list(night.cases)
-        for row, column in zip(*np.nonzero(~np.isnan(night.figures[..., 0])), strict=True):
-            *figures, duets = night.figures[row, column]
+    for table in sources.tables:
+        cases = [*table.cases]
+        for place, row, column in zip(*np.nonzero(~np.isnan(table.figures[..., 0])), strict=True):
+            *figures, duets = table.figures[place, row, column]
             lines.append(
-                f"{night.machine} {night.run} {night.metrics[column]} "
+                f"{table.machine} {table.nights[place].id} {table.metrics[column]} "
                 + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
                 + f" {int(duets)} {cases[row]}"
             )
@@ -38,8 +37,8 @@ def point_lines(sources: Sources) -> list[str]:
 def step_lines(sources: Sources) -> list[str]:
     """For each candidate, a line per step: metric, ratio, interval, runs before and after, case."""
     lines = []
-    for table in tables(sources.nights):
-        for candidate in sorted(of_table(table), key=attrgetter("id")) if table.ratio else ():
+    for table in sources.tables:
+        for candidate in sorted(of_table(table), key=attrgetter("id")):
             lines.append(f"# {candidate.id} on {candidate.series.machine}")
             lines += [
                 f"{step.series.metric} {step.ratio:.5g} "

@@ -6,17 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 import synthetic
-import synthetic as runs
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
-from observatory.store.points import Points
-from observatory.trend import table as history
-from observatory.trend.reading import of_points, trend_points
-from observatory.trend.table import Table, of_run, tables
-from site_builds import JSON, a_run, failed, scattered, steady, table_of
+from observatory.trend.reading import trend_points
+from observatory.trend.table import points, tables
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 HALF = T_2 / math.sqrt(3)
@@ -38,52 +34,6 @@ def test_launches_give_a_mean_and_an_interval(
     assert [found.estimate, found.high] == pytest.approx([mean, high], rel=1e-5)
     assert found.n == len(figures)
     assert estimate([5.0]) == Interval(5.0)
-
-
-def test_a_night_holds_the_run_s_means_and_intervals() -> None:
-    """The geometric mean is 200: t(2)/√3 = 2.4842 times ln 2 to both sides."""
-    night = of_run(a_run(1, scattered(JSON, 100.0, 200.0, 400.0)))
-    found = night.figures[0, night.metrics.index("throughput")]
-    assert found.tolist() == pytest.approx([200, 200 / 2**HALF, 200 * 2**HALF, 3], rel=1e-5)
-    assert "pss_steady" not in night.metrics
-
-
-def test_failed_cases_are_gaps_with_a_reason() -> None:
-    never = CaseResult(case=runs.make_case(JSON))
-    table = table_of(a_run(1, failed()), a_run(2), a_run(3, never, status="partial"))
-    first, second, third = history.points(table, JSON, "throughput")
-    assert (first.case.status, first.figure) == ("failed", None)
-    assert first.reason == "not_ready: 60 s were not enough"
-    assert first.case.flags == ("not_ready",)
-    assert (second.case.status, second.figure) == ("measured", Interval(5000, 5000, 5000, 3))
-    assert (third.case.status, third.figure) == ("not measured", None)
-    assert "ended before" in third.reason
-
-
-@pytest.mark.parametrize(("disturbed", "status"), [(1, "measured"), (2, "disturbed")])
-def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
-    disturbed: int, status: str
-) -> None:
-    noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
-    launches = tuple(
-        runs.ok(JSON, n, {"throughput": 5000.0}, *[noise] * (n < disturbed)) for n in range(3)
-    )
-    table = table_of(a_run(1, CaseResult(case=runs.make_case(JSON), launches=launches)))
-    (point,) = history.points(table, JSON, "throughput")
-    assert (point.case.status, point.case.flags) == (status, ("host_noise",))
-    assert point.figure == Interval(5000, 5000, 5000, 3)
-
-
-def test_runs_of_other_profiles_do_not_enter_a_trend_and_machines_are_never_joined() -> None:
-    short, night = a_run(1, steady(JSON, 9.0), profile="quick"), a_run(2)
-    for runs_, figure in (((short, night), 5000), ((short,), 9)):
-        (point,) = history.points(table_of(*runs_), JSON, "throughput")
-        assert point.figure is not None
-        assert point.figure.estimate == figure
-    other = a_run(2, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"}))
-    found = history.tables(of_run(run) for run in (a_run(1), other))
-    counted = [(table.machine, len(table.nights)) for table in found]
-    assert counted == [("other-4c-1", 1), (runs.MACHINE.id, 1)]
 
 
 def test_failed_launches_enter_nothing_and_are_told() -> None:
@@ -123,11 +73,6 @@ def test_a_case_without_good_launches_has_no_figures() -> None:
     assert (absent.status, absent.metrics, absent.expected) == ("not measured", {}, 3)
 
 
-def joined(*files: Points) -> Table:
-    (table,) = tables(of_points(files)[0])
-    return table
-
-
 def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
     old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
     new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
@@ -156,15 +101,18 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
         4, of(CASE, ratio(1.1, se=0.01, duets=6)), measured=9,
         missing=(Missing(case=OTHER, reason="no server"),),
     )  # fmt: skip
-    earlier = a_file(3, of(OTHER, ratio(1.0)))
-    (_, night), _ = of_points([earlier, found])
-    mean, low, high, launches = night.figures[0, night.metrics.index(CPU)].tolist()
-    assert (night.kind, night.profile, night.as_of) == ("anchored", "A", "2026-11-04")
+    (table,) = tables([a_file(3, of(OTHER, ratio(1.0))), found])
+    (point,) = points(table, CASE, CPU)
+    night, figure = point.night, point.figure
+    assert figure is not None
+    assert figure.ends is not None
+    assert (night.anchor, night.as_of) == ("A", "2026-11-04")
     assert night.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
-    assert mean == pytest.approx(1.1)
-    assert low == pytest.approx(math.exp(math.log(1.1) - 2.5706 * 0.01))
-    assert high == pytest.approx(math.exp(math.log(1.1) + 2.5706 * 0.01))
-    assert launches == 6
-    # What has no points has the reason, and the interpreter and stack that it has elsewhere.
-    lost = night.cases[OTHER]
-    assert (lost.reason, lost.python, lost.stack) == ("no server", "3.14", "current")
+    half = 2.5706 * 0.01  # Student's t, five degrees of freedom
+    assert figure.n == 6
+    assert (figure.estimate, *figure.ends) == pytest.approx(
+        (1.1, 1.1 * math.exp(-half), 1.1 * math.exp(half))
+    )
+    # What has no points has the reason, and the stack that it has elsewhere.
+    assert [point.reason for point in points(table, OTHER, CPU)] == ["", "no server"]
+    assert table.cases[OTHER] == "current"

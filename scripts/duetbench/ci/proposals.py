@@ -8,6 +8,8 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
+from packaging.version import InvalidVersion, Version
+
 from duetbench.ci import comments
 from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
@@ -53,17 +55,24 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
 def require_moved(
     releases: Sequence[Release], suspects: Collection[str], moves: Iterable[PackageChange]
 ) -> None:
-    """Refuse a cause with packages that did not move; raises ArtifactError."""
-    moved = {(move.package, move.base, move.head) for move in moves}
-    others = [
-        release.package
-        for release in releases
-        if (release.package, release.previous, release.version) not in moved
-    ]
-    others += {*suspects} - {package for package, *_ in moved}
-    if others or max(len(releases), len(suspects)) > len(moved):
+    """Refuse a cause that is no release on the way of a package that moved; ArtifactError."""
+    moved = [*moves]
+    others = [r.package for r in releases if not any(_passed(move, r) for move in moved)]
+    others += {*suspects} - {move.package for move in moved}
+    if others or len({*releases}) < len(releases) or len({*suspects}) < len(suspects):
         package = printable(others[0]) if others else "a package twice"
         raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
+
+
+def _passed(move: PackageChange, release: Release) -> bool:
+    """Whether a package that moved has passed a release, perhaps on the way to a later one."""
+    between = release.previous, release.version
+    try:
+        base, head, *inner = (Version(text or "") for text in (move.base, move.head, *between))
+    except InvalidVersion:  # or none: the package is new, or gone
+        return (move.package, move.base, move.head) == (release.package, *between)
+    low, high = sorted((base, head))
+    return move.package == release.package and low <= min(inner) < max(inner) <= high
 
 
 def require(name: str, expected: object, value: object) -> None:

@@ -19,7 +19,7 @@ VERBS: Final[Table] = {
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "show": ("experiments", "Show a run beside the published figures and statements."),
     "findings": ("experiments", "Answer each experiment's question from the reference runs."),
-    "reference": ("reference", "Write the reference pages of docs/ and the schemas of results/."),
+    "reference": ("reference", "Write the reference page of docs/ and the schemas of results/."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),

@@ -52,52 +52,47 @@ def run_command(
     $ observatory anchor run --select 'asgi-wsgi/*' --budget 20m
     $ observatory anchor run --plan night.json --shard 1 --results measured
 
-    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
-    whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
-    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns,
-    which a night's plan begins elsewhere each day.
+    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20; one whose
+    duets take 8 s or longer gets 3 to 5. If the time is too short for 3 of each, cases take turns.
 
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.
     """
-    project = Checkout.here()
-    root, folder = project.root, results or project.results
+    checkout, console = Checkout.here(profile), Console()
+    root, folder = checkout.root, results or checkout.results
+    (commit, dirty), globs, seed = git.revision(root), tuple(select or ()), DEFAULT_SEED
     assigned = assignment(plan_file, shard)
-    if assigned is not None and select:
-        raise UsageError("--plan selects the cases: leave --select out")
-    files.require_room(folder)
-    console = Console()
-    clean_up(console)
-    globs, (commit, dirty) = select or [], git.revision(root)
     if assigned is not None:
+        if select:
+            raise UsageError("--plan selects the cases: leave --select out")
         assigned.require(machine.fingerprint().id, commit)
-        profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
-    seed = DEFAULT_SEED if assigned is None else assigned.plan.seed
-    now, kept = datetime.now(UTC), dict[str, Points]()
+        checkout = replace(checkout, profile=assigned.plan.profile)
+        globs, seed = tuple(case.id for case in assigned.plan.cases), assigned.plan.seed
+    files.require_room(folder)
+    clean_up(console)
+    saved = list[Points]()
 
     def keep(measured: Points) -> None:  # what a sandbox hands out, whatever ends it
         marks = {} if assigned is None else assigned.marks(measured.id)
-        kept["night"] = measured.model_copy(update=marks)
-        files.save(folder, kept["night"])
+        saved[:] = [measured.model_copy(update=marks)]
+        files.save(folder, saved[0])
 
-    project, reporter = replace(project, profile=profile), Reporter(console)
-    label = "the checkout" if dirty or not commit else commit[:8]
-    tonight = Wanted(label, now, lambda _, __, name: project.lock(name), "night", commit=commit)
-    limit = budget_seconds(budget)
+    label, limit = "the checkout" if dirty or not commit else commit[:8], budget_seconds(budget)
     effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
+    tonight = Wanted(
+        label, datetime.now(UTC), lambda _, __, name: checkout.lock(name), "night", commit=commit
+    )
+    reporter = Reporter(console)
     with revisions.copies() as copies:
-        scope = Scope(tuple(globs), reporter, copies)
-        anchor, real = load_anchor(root), Real()
+        scope, anchor = Scope(globs, reporter, copies), load_anchor(root)
         try:
-            for _ in anchored.measure(
-                project, anchor, [tonight], scope, reporter, real, effort, keep
-            ):
-                pass
+            given = scope, reporter, Real(), effort, keep
+            list(anchored.measure(checkout, anchor, [tonight], *given))
         finally:
-            for points in kept.values():
+            for points in saved:
                 print_points(console, points)
                 console.say(f"saved: {folder / points.path}")
-    (measured,) = kept.values()
+    (measured,) = saved
     if measured.missing and (assigned is None or not measured.cases):
         raise Exit(1 if measured.cases else 3)
 

@@ -1,8 +1,7 @@
 """`observatory backfill`: stacks of other times, measured today."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Annotated
@@ -19,19 +18,24 @@ from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
-from observatory.cli.options import ProfileOption, ResultsOption, SelectOption, day
+from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
+from observatory.store.points import Points
 from observatory.trend import anchored, backfill
 from observatory.trend.anchored import Effort, Wanted
 
 
 def backfill_command(
-    since: Annotated[str, Option("--since", metavar="DATE", help="First date, e.g. 2026-01-01.")],
+    since: Annotated[
+        datetime,
+        Option("--since", metavar="DATE", formats=DAY, help="First date, e.g. 2026-01-01."),
+    ],
     until: Annotated[
-        str, Option("--until", metavar="DATE", help="The last date, or today.")
-    ] = "today",
+        datetime | None,
+        Option("--until", metavar="DATE", formats=DAY, help="The last date; default: today."),
+    ] = None,
     every: Annotated[
         str, Option("--every", metavar="INTERVAL", help="day, week or month.")
     ] = "month",
@@ -53,28 +57,24 @@ def backfill_command(
     $ observatory backfill --since 2026-07-01 --releases fastapi,granian --dry-run
     $ observatory backfill --since 2026-07-01 --releases pydantic --select 'start-up/*' --start
 
-    Each stack is resolved as of the end of its date, installed, and measured together with a few
-    others in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: a
-    package without a wheel for an interpreter is recorded as missing. Points are saved three stacks
-    at a time: the same command continues an interrupted one, and skips cases that have theirs.
+    Each stack is resolved as of the end of its date, from wheels only, unless UV_NO_BUILD=0 is set.
+    Points are saved three stacks at a time: the same command continues an interrupted one.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """
     if start and releases is None:
         raise UsageError("--start: expected --releases too, as trends have no points of starts")
-    project = Checkout.here(profile)
-    folder = results or project.results
-    console = Console()
-    reporter = Reporter(console)
-    first, today = day(since, "--since"), datetime.now(UTC).date()
-    last = today if until == "today" else day(until, "--until", ", or today")
+    checkout, console = Checkout.here(profile), Console()
+    folder, reporter = results or checkout.results, Reporter(console)
+    first, last = since.date(), (until or datetime.now(UTC)).date()
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
-    anchor = load_anchor(project.root)
-    measured = []
-
-    with _resumable():
-        wanted = _wanted(first, last, every, releases, reporter, start=start)
+    anchor, measured = load_anchor(checkout.root), list[Points]()
+    try:
+        wanted = [backfill.of_date(when) for when in backfill.dates(first, last, every)]
+        if releases is not None:
+            names = releases.replace(",", " ").split()
+            wanted = [w for name in names for w in _of(name, first, last, reporter, start=start)]
         console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
         if dry_run:
             return
@@ -85,35 +85,22 @@ def backfill_command(
             scope = Scope(tuple(select or ()), reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
             effort = Effort(se=0.01 if start else 0.005, seed=DEFAULT_SEED)
-            for points in anchored.measure(
-                project, anchor, wanted, scope, reporter, Real(), effort
-            ):
+            given = scope, reporter, Real(), effort
+            for points in anchored.measure(checkout, anchor, wanted, *given):
                 files.save(folder, points)
                 measured.append(points)
                 print_points(console, points)
+    except InterruptedRun as interruption:
+        interruption.advice = "what is complete is kept; the same command continues"
+        raise
     console.say(f"{len(measured)} of {len(wanted)} stacks measured now")
     if measured and not all(points.cases for points in measured):
         raise Exit(1 if any(points.cases for points in measured) else 3)
 
 
-def _wanted(
-    first: date, last: date, every: str, releases: str | None, reporter: Reporter, *, start: bool
+def _of(
+    package: str, first: date, last: date, reporter: Reporter, *, start: bool
 ) -> Sequence[Wanted]:
-    if releases is None:
-        return [backfill.of_date(when) for when in backfill.dates(first, last, every)]
-    wanted: list[Wanted] = []
-    for package in releases.replace(",", " ").split():
-        with reporter.step(f"releases of {package}", "asking the index") as tick:
-            newest = partial(backfill.newest, package, tick)
-            wanted += backfill.releases(package, first, last, newest, start=start)
-    return wanted
-
-
-@contextmanager
-def _resumable() -> Iterator[None]:
-    """Say of an interrupted measurement that what is complete was saved."""
-    try:
-        yield
-    except InterruptedRun as interruption:
-        interruption.advice = "what is complete is kept; the same command continues"
-        raise
+    with reporter.step(f"releases of {package}", "asking the index") as tick:
+        newest = partial(backfill.newest, package, tick)
+        return backfill.releases(package, first, last, newest, start=start)

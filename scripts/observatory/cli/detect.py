@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -23,7 +22,6 @@ from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
 from observatory.store.night import present
 from observatory.trend import candidates, confirm, reading
-from observatory.trend.table import tables
 
 
 def detect_command(
@@ -55,30 +53,23 @@ def detect_command(
     $ observatory detect --output candidates.json
     $ observatory detect --confirm --from candidates.json --budget 30m
 
-    Searches each machine's ratios to the anchor in this checkout's results (`observatory history
-    pull` fetches the nights). Steps near a change of their stack are candidates: one per change of
-    a stack, however many series moved. Changes that were undone are closed.
+    Searches each machine's ratios to the anchor in this checkout's results. Steps near a change of
+    their stack are candidates: one per change of a stack. Changes that were undone are closed.
 
-    With --confirm, this machine measures the stacks before and after its candidates together. If
-    another machine no longer exists, --elsewhere judges its candidates here, and the change says
-    so. Confirmed and dismissed candidates become results/changes/<id>.json, each with its
-    comparison. Nothing is judged twice. Confirmed changes get an attribution at once, from counts
-    of instructions. If several packages differ, the release that did it is searched for, as by
-    `duetbench bisect`; half of the time is for that.
+    With --confirm, this machine measures the stacks before and after its candidates together, and
+    half of the time searches for the release that did it. Each becomes results/changes/<id>.json,
+    with its comparison; nothing is judged twice.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
-    if from_ is not None and not judge:
-        raise UsageError("--from: only --confirm reads candidates from a file: add --confirm")
-    if elsewhere and not judge:
-        raise UsageError("--elsewhere: nothing is judged without --confirm")
+    if (from_ is not None or elsewhere) and not judge:
+        raise UsageError("--from and --elsewhere are for --confirm: add it")
     project = Checkout.here()
     results = to or project.results
     if judge:
         files.require_room(results)
         detected = files.read(Candidates, from_) if from_ is not None else _detect(project)[0]
-        limit = budget_seconds(budget) or 0.0
-        _confirm(project, detected, results, limit, elsewhere=elsewhere)
+        _confirm(project, detected, results, budget_seconds(budget) or 0.0, elsewhere=elsewhere)
         return
     detected, undone, machines = _detect(project)
     results.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
@@ -86,9 +77,16 @@ def detect_command(
         files.save(results, record)
     if output is not None:
         files.write(output, detected)
-    actions.outputs(_outputs(detected, machines))
-    news = [f"closed: {record.id}: {record.note}" for record in undone]
-    lines = [*news, *map(_headline, detected.candidates)]
+    counts = Counter(candidate.series.machine for candidate in detected.candidates)
+    include = [
+        {"machine": name, "runner": name, "candidates": n}
+        for name, n in counts.items()
+        if name in machines
+    ]
+    matrix = json.dumps({"include": include}, separators=(",", ":"))
+    actions.outputs({"matrix": matrix, "candidates": str(sum(counts[n] for n in machines))})
+    lines = [f"closed: {record.id}: {record.note}" for record in undone]
+    lines += map(_headline, detected.candidates)
     heading = f"### Detection: {len(detected.candidates)} candidates"
     write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
     lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
@@ -103,38 +101,31 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
     sources = reading.read(project.results, with_runs=False)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
-    ratio_tables = [table for table in tables(sources.nights) if table.ratio]
-    if not ratio_tables:
+    if not sources.tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
-    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed))
+    detected = candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     undone = confirm.close(sources.changes, evidence)
     # Ids begin with the time of the measurement.
-    names = {night.run: night.machine for night in sources.nights}
+    names = {night.id: table.machine for table in sources.tables for night in table.nights}
     names |= {run: path.parts[-3] for run, path in sources.runs.items()}
     latest = {machine: run for run, machine in sorted(names.items())}
     return detected, undone, present(latest)
 
 
 def _confirm(
-    project: Checkout,
-    detected: Candidates,
-    results: Path,
-    seconds: float,
-    *,
-    elsewhere: bool,
+    project: Checkout, detected: Candidates, results: Path, seconds: float, *, elsewhere: bool
 ) -> None:
     """Judge the candidates of this machine, or all."""
-    this_machine = machine.fingerprint().id
-    own = [c for c in detected.candidates if elsewhere or c.series.machine == this_machine]
+    here, console, progress = machine.fingerprint().id, Console(), errors()
+    own = [c for c in detected.candidates if elsewhere or c.series.machine == here]
     for candidate in detected.candidates:
         if candidate not in own:
-            errors().say(
+            progress.say(
                 f"note: {candidate.id} waits for its machine {candidate.series.machine}; if that "
                 "no longer exists: --elsewhere"
             )
-    clean_up(errors())
-    console = Console()
+    clean_up(progress)
     reporter = Reporter(console)
     explain = partial(resolve_name("duetbench.cli.why:explain_comparison"), narrator=reporter)
     judge = partial(
@@ -146,27 +137,13 @@ def _confirm(
         search=lambda change, rest: find(project, change, rest, reporter),
     )  # fmt: skip
     sentences = [_sentence(record) for record in judged]
-    for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
+    for line in sentences if own else [f"no candidate on this machine ({here})"]:
         console.say(line)
     write_summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
     for name, reason in left.items():
-        errors().say(f"{name}: not judged: {reason}")
+        progress.say(f"{name}: not judged: {reason}")
     if left:
         raise Exit(1)
-
-
-def _outputs(detected: Candidates, machines: Collection[str]) -> dict[str, str]:
-    """Return outputs for a workflow: one job per active machine that has candidates."""
-    counts = Counter(
-        candidate.series.machine
-        for candidate in detected.candidates
-        if candidate.series.machine in machines
-    )
-    include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
-    return {
-        "matrix": json.dumps({"include": include}, separators=(",", ":")),
-        "candidates": str(counts.total()),
-    }
 
 
 def _headline(candidate: Change) -> str:

@@ -11,12 +11,7 @@ from duetbench.app import stacks
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import (
-    ArtifactError,
-    DuetbenchError,
-    SetupError,
-    UsageError,
-)
+from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
@@ -44,8 +39,7 @@ def accept_command(
         Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
     ] = None,
     run: Annotated[
-        int | None,
-        Option("--run", metavar="N", min=1, help="With --fetch: from this workflow run."),
+        int | None, Option("--run", metavar="N", min=1, help="With --fetch: from this run.")
     ] = None,
     plan: Annotated[
         Path | None,
@@ -57,11 +51,7 @@ def accept_command(
     ] = None,
     candidates: Annotated[
         Path | None,
-        Option(
-            "--candidates",
-            metavar="FILE",
-            help="Artifacts are changes: the candidates of `observatory detect`.",
-        ),
+        Option("--candidates", metavar="FILE", help="Artifacts are changes: of these candidates."),
     ] = None,
 ) -> None:
     """Check artifacts of measuring machines, and copy the valid ones.
@@ -76,9 +66,9 @@ def accept_command(
     Give one of --plan and --candidates. Exit code 0: everything arrived and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
 
-    With --fetch, artifacts are only fetched, one by one; another call checks them. A damaged
-    artifact, or one that is far too large once unpacked, is named and skipped, so it is missing
-    afterwards. Needs GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
+    With --fetch, artifacts are only fetched, one by one; another call checks them. One that is
+    damaged or far too large is skipped, so it is missing afterwards. Needs GITHUB_TOKEN with
+    actions: read. Exit code 4: GitHub could not list them.
     """
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
@@ -89,24 +79,22 @@ def accept_command(
                 files.replace(target / name / path, data)
         _show(Acceptance(tuple(fetched), lost), "fetched")
         return
-    now, project = datetime.now(UTC), Checkout.here()
-    locks = {
-        lock.name: incoming.Lock(
-            lock.digest, frozenset(stacks.versions(lock.lock.read_text("utf-8")))
-        )
-        for lock in map(project.lock, project.stacks)
-    }
-    if source is not None and plan is not None and candidates is None:
-        if shard is not None:
-            assignment(plan, shard)  # raises for a shard that the plan lacks
-        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
-    elif source is not None and candidates is not None and plan is None:
-        known = files.read(Candidates, candidates).candidates
-        acceptance = incoming.verdicts(source, target, now, known, locks)
-    else:
+    if source is None or (plan is None) == (candidates is None):
         raise UsageError(
             "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"
         )
+    now, project = datetime.now(UTC), Checkout.here()
+    locks = {}
+    for lock in map(project.lock, project.stacks):
+        packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
+        locks[lock.name] = incoming.Lock(lock.digest, packages)
+    if plan is not None:
+        if shard is not None:
+            assignment(plan, shard)  # raises for a shard that the plan lacks
+        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
+    else:
+        known = files.read(Candidates, candidates or Path()).candidates
+        acceptance = incoming.verdicts(source, target, now, known, locks)
     _show(acceptance, "accepted")
     if acceptance.exit_code:
         raise Exit(acceptance.exit_code)
@@ -133,12 +121,10 @@ def sandbox_command(
 
     $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
 
-    For untrusted code: commits of pull requests, and releases. The command has no access to the
-    runner's files, to the machine's cache (except for reading) and to networks; no process that it
-    starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
-    (--results, --to, -o) are copied out; all are names in this folder. Exit codes are
-    those of the command, and 4 if its output cannot be used, or the sandbox is not the one of this
-    checkout.
+    For untrusted code: commits of pull requests, and releases. Files that it reads (--plan, --from)
+    are copied in, and files that it writes (--results, --to, -o) are copied out; all are names in
+    this folder. Exit codes are those of the command, and 4 if its output cannot be used, or the
+    sandbox is not the one of this checkout.
     """
     found = list(readiness.machine())
     for level, text in found:
@@ -173,10 +159,8 @@ def slash_command() -> None:
 
     $ observatory slash
 
-    Runs when a comment is created (`on: issue_comment`). The comparison starts if somebody with
-    write permission names the full commit that is the pull request's head. They confirm that they
-    have reviewed it, since its code will run on the measuring machine. Others get no answer, and
-    the answer to another commit says so. A new request ends the older comparison.
+    The comparison starts if somebody with write permission names the full commit that is the pull
+    request's head, which they have reviewed: its code will run on the measuring machine.
 
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
     way; 4: GitHub could not be reached.
@@ -207,14 +191,12 @@ def comment_command(
     show, the comment says so. Needs GITHUB_TOKEN with pull-requests: write. Exit code 0: commented;
     4: the result cannot be shown, or GitHub was not reached.
     """
-    problem: DuetbenchError | None = None
     with GitHub(Context(os.environ)) as github:
-        context = github.context
+        context, problem = github.context, None
         try:
             sent = incoming.folder(source) if source.exists() else {}
             _, text = proposals.proposal(sent, base, head)
-            words = f"{_site(context)}docs/glossary/"
-            body = comments.sign(text, head, context.run_url, words)
+            body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
         Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
@@ -228,23 +210,19 @@ def announce_command(results: ResultsOption = None) -> None:
 
     $ observatory announce
 
-    Reads the change records (results/changes/). Each open change gets an issue, which is updated
-    when more is known, and closes with its record. If somebody closes it by hand, it stays closed
-    until there is news. The state is in the issues themselves, so any call may be repeated, also
-    after an interruption. Their links lead to DUETBENCH_SITE, or else to the repository's GitHub
-    Pages.
+    Each open change of results/changes/ gets an issue, which is updated when more is known, and
+    closes with its record. If somebody closes it by hand, it stays closed until there is news. Any
+    call may be repeated. Links lead to DUETBENCH_SITE, or else to the repository's GitHub Pages.
 
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all issues are up to date; 1: a record
     cannot be read, or more than ten were new; 4: GitHub could not be reached. The next call
     continues.
     """
     problems: list[str] = []
-    folder = results or Checkout.here().results
+    folder, context = results or Checkout.here().results, Context(os.environ)
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
-    context = Context(os.environ)
     points = kinds.read_all(Points, folder, [])
-    axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
-    every = (axis for of_package in axes_of.values() for axis in of_package)
+    every = axes(sorted(points, key=lambda file: (file.started, file.id)))
     sizes = quotes(judged(every), records)
     site = _site(context)
     with GitHub(context) as github:

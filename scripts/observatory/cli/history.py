@@ -37,10 +37,9 @@ BranchOption = Annotated[
 def _group() -> None:
     """The results of all nights, on a branch of their own.
 
-    The branch holds a folder `results/` and nothing else. A night adds a run file for each measured
-    shard, asv's in-process results, and a record of the night; no run is ever rewritten. `pull`
-    writes all of it into this checkout, beside its reference runs, where the other commands read
-    it. `push` adds to it, however many others do so at the same time.
+    The branch holds a folder `results/` and nothing else; no run is ever rewritten. `pull` writes
+    it into this checkout, where the other commands read it. `push` adds to it, however many others
+    do so at the same time.
     """
 
 
@@ -61,12 +60,9 @@ def pull_command(
     $ observatory history pull
     $ observatory history pull --alone
 
-    Only the newest state is fetched, without its past, and only new files are written. A missing
-    branch is an empty history. In this checkout the files are untracked; do not commit them.
-
-    With --alone, as in workflows, only the history counts. Files committed beside the code were
-    measured by whoever committed them. A fork has them too, but they are no part of its history,
-    and no reason to open issues there.
+    Only new files are written; do not commit them. A missing branch is an empty history. With
+    --alone, as in workflows, only the history counts: a fork has the files that are committed
+    beside the code, too, and they are no reason to open issues there.
     """
     project = Checkout.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
@@ -103,8 +99,7 @@ def push_command(
     $ observatory history push accepted --plan night.json
 
     Every file is checked first. If a file is damaged, nothing is pushed. A file that would replace
-    a run is refused, and the rest is pushed. A push that is refused or breaks off is repeated, up
-    to 12 times within a minute or two. A run that was cut short is kept as a partial run.
+    a run is refused, and the rest is pushed. A push that is refused or breaks off is repeated.
 
     Exit code 0: everything is pushed. 1: a file was refused;
     with --plan also: cases are missing. The rest was pushed. 3: with --plan: the night gave no
@@ -131,10 +126,8 @@ def push_command(
     Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
     if pushed.conflicts:
         sentence = (
-            f"{', '.join(pushed.conflicts)}: the history has other bytes under this name, and is "
-            "never rewritten; that was not pushed. If the ones there are wrong, remove them by "
-            "hand with a commit that says why; if two runs have one name, a clock has jumped: "
-            "rename the later one"
+            f"{', '.join(pushed.conflicts)}: not pushed, as the history has other bytes under this "
+            "name, and is never rewritten: if those are wrong, a commit removes them, and says why"
         )
         actions.annotate("error", sentence)
     if record is not None:

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +10,9 @@ from typer import Option
 from duetbench.ci import actions
 from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
-    JsonOption,
     LaunchesOption,
-    ReportsOption,
-    WaitOption,
     clean_up,
-    console_beside,
     machine,
-    reports,
     repository,
 )
 from duetbench.core.errors import NothingMeasuredError
@@ -27,7 +21,6 @@ from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator
 from duetbench.load import runner
 from observatory.cli.options import (
-    SECONDS,
     SELECT,
     PlanOption,
     ProfileOption,
@@ -37,7 +30,7 @@ from observatory.cli.options import (
 )
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.sides import unattainable, unserved
+from observatory.matrix.sides import unmeasurable
 from observatory.store import night as nights
 from observatory.store.night import NightPlan, assignment
 
@@ -94,13 +87,7 @@ def measure_command(
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
-    seconds: Annotated[
-        float | None, Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS)
-    ] = None,
     results: ResultsOption = None,
-    output: ReportsOption = None,
-    as_json: JsonOption = False,
-    wait: WaitOption = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
 ) -> None:
@@ -109,27 +96,20 @@ def measure_command(
     $ observatory measure --select 'asgi-wsgi/*/py3.14t/*' --launches 3
     $ observatory measure --plan night.json --shard 1 --results measured
 
-    With --plan it is a machine's share of a night. The run file is saved after every launch. Ctrl-C
-    keeps what was measured. A failed launch is a result, too: each has its reason, and the site
-    shows cases that fail night after night. A case whose optional interpreter is not available here
-    is recorded as not measured. Exit code 0: all launches were valid, or it is a night. 1: some
-    failed, the others are recorded. 3: none was usable.
+    With --plan it is a machine's share of a night. The run file is saved after every launch. A
+    failed launch is a result, too, with its reason. Exit code 0: all launches were valid, or it is
+    a night. 1: some failed, the others are recorded. 3: none was usable.
     """
-    written = reports(output, ".json", ".md", as_json=as_json)
-    console = console_beside(written)
+    console = Console()
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
-    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seconds=seconds)
+    plan = assigned.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
-    with machine(wait, console.say):
-        lost = {
-            **unattainable(plan.cases, checkout, Narrator(console)),
-            **unserved(plan.cases, checkout),
-        }
-        notes = partial(of_tool.add_note, seconds)
-        begin = assigned.begin if assigned else notes
-        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)
+    with machine(None, console.say):
+        absent = unmeasurable(plan.cases, checkout, Narrator(console), declared=False)
+        begin = assigned.begin if assigned else lambda run: run
+        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if assigned:
         of_tool.report(run, path, console)
     else:
-        of_tool.conclude(run, path, console, written)
+        of_tool.conclude(run, path, console, ())

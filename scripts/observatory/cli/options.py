@@ -1,16 +1,13 @@
 """Options of commands that measure experiments."""
 
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Option
 
-from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
-SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
 
 SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
 
@@ -43,10 +40,5 @@ SeedOption = Annotated[
     Option("--seed", metavar="N", help="Random seed of the order of measurements."),
 ]
 
-
-def day(text: str, option: str, more: str = "") -> date:
-    """Read a date; the UsageError names the option, and `more` values that it accepts."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
+DAY: Final = ["%Y-%m-%d"]
+"""How options write a date."""

@@ -1,31 +1,22 @@
-"""`observatory reference`: keys, metrics, flags and files as two pages of Markdown."""
+"""`observatory reference`: keys, metrics, flags and files as a page of Markdown."""
 
-import inspect
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from duetbench.app import declarations
 from duetbench.app.target import Configuration, Target
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Artefact, Run
+from duetbench.core.model import Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.host.console import write
-from observatory.matrix import schema as tables
-from observatory.matrix.anchor import Anchor
-from observatory.matrix.checkout import Settings
-from observatory.matrix.declared_interpreters import InterpreterSpec, SourceBuild
 from observatory.store import kinds
-from observatory.store.kinds import KINDS
 
 PAGE: Final = "docs/reference.md"
-OWN_PAGE: Final = "docs/observatory/reference.md"
 
 VARIABLES: Final = {
     "DUETBENCH_ROOT": "The repository to measure; default: the one around the working folder.",
@@ -36,42 +27,17 @@ VARIABLES: Final = {
 }
 """Variables that users set, without those that duetbench passes to its own processes."""
 
-_OWN_VARIABLES: Final = {
-    "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
-    "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
-    "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
-    "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
-    "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
-    "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
-    "UV_NO_BUILD": "1 refuses packages that are not wheels; `backfill` sets it unless it is 0.",
-}
-
-_OWN_KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
-    ("An interpreter", "`[tool.observatory.interpreters.NAME]`", InterpreterSpec),
-    ("Its build from source", '`[tool.observatory.source-build."VERSION"]`', SourceBuild),
-    ("The load generator", "`[tool.duetbench.oha]`", declarations.OhaSpec),
-    ("Nights", "`[tool.observatory]` of `pyproject.toml`", Settings),
-    ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", tables.StackSpec),
-    ("An experiment", "`apps/NAME/experiment.toml`", tables.Declaration),
-    ("Its source", "`[source]` there", tables.SourceTable),
-    ("An endpoint", "`[endpoints.NAME]` there", tables.EndpointTable),
-    ("A load", "`[loads.NAME]` there", tables.LoadTable),
-    ("A block of cases", "`[[cases]]` there", tables.CasesTable),
-    ("The anchor", "`apps/anchor.toml`", Anchor),
-)
-
 
 def reference_command() -> None:
-    """Write the reference pages of docs/, and the JSON Schemas of results/, from the registries.
+    """Write the reference page of docs/, and the JSON Schemas of results/, from the registries.
 
     $ observatory reference
 
     They have the keys, metrics, flags and files of this version.
     """
     root = paths.project_root()
-    for place, text in ((PAGE, reference()), (OWN_PAGE, own_reference())):
-        (root / place).parent.mkdir(exist_ok=True)
-        write(text, root / place)
+    (root / PAGE).parent.mkdir(exist_ok=True)
+    write(reference(), root / PAGE)
     write(kinds.schema(Run), root / "results" / "schema.json")
     write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
 
@@ -89,30 +55,11 @@ def reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def own_reference() -> str:
-    """Return the observatory's page as Markdown."""
-    parts = [_OWN_HEAD, "## Configuration keys"]
-    for title, where, model in _OWN_KEYS:
-        table = _table(("key", "value", "default", "meaning"), _fields(model))
-        parts += [f"### {title}", f"{where}.", table]
-    parts += ["## Environment variables", _table(("variable", "meaning"), _named(_OWN_VARIABLES))]
-    parts += ["## Files below `results/`", _table(("place", "contents", "changes"), _files())]
-    models = (kind.model for kind in KINDS if issubclass(kind.model, Artefact))
-    parts += _records(*(model for model in models if model not in {Run, Comparison}))
-    return "\n\n".join(parts) + "\n"
-
-
 _HEAD: Final = """\
 # Reference
 
 `observatory reference` writes this page; do not edit it. Options are in `--help`, those of an
 application in `--help-app`, and words in the [glossary](glossary.md)."""
-
-_OWN_HEAD: Final = """\
-# The observatory's reference
-
-`observatory reference` writes this page; do not edit it. Commands and options are in `observatory
---help`, and what all comparisons share in [the tool's reference](../reference.md)."""
 
 _KEYS: Final = """\
 Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also options, or words
@@ -174,11 +121,3 @@ def _metrics() -> Iterator[tuple[str, ...]]:
         sizes = (share(row.floor), share(row.limit)) if row.situation else ("", "")
         better = "" if row.better == "neither" else row.better
         yield f"`{row.name}`", row.unit, better, *sizes, row.situation, row.meaning
-
-
-def _files() -> Iterator[tuple[str, str, str]]:
-    for kind in KINDS:
-        contents = inspect.getdoc(kind.model) or ""
-        first = " ".join(contents.split("\n\n")[0].split())
-        place = re.sub(r"\{[^}]*?(\w+)\]?(:[^}]*)?\}", r"<\1>", kind.model.place)
-        yield f"`{place}`", first, "replaced by newer ones" if kind.replaceable else "never"

@@ -22,8 +22,8 @@ def setup_command(
     $ observatory setup
     $ observatory setup --no-stacks
 
-    Every lock has its own environments, and the cache keeps those of older locks, so that going
-    back costs nothing. What nothing has used for a month is removed when a new one is made.
+    The cache keeps environments of older locks, so that going back costs nothing. What nothing has
+    used for a month is removed when a new one is made.
     """
     narrator = Narrator(Console())
     parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks)

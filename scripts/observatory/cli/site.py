@@ -34,10 +34,8 @@ def site_command(
     $ observatory site
     $ observatory site -o public --url https://OWNER.github.io/REPO/
 
-    The site is a static folder that works below any address. Its pages need no other host; only
-    asv's own load libraries from public ones. The same results always give the same pages. Files
-    that cannot be read are named, and the rest is shown. If the folder has docs/index.html, as
-    after `make docs`, every page links to it.
+    The site is a static folder that works below any address. Files that cannot be read are named,
+    and the rest is shown. Pages link to docs/ of the folder, if it is there (`make docs`).
     """
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")

@@ -1,5 +1,6 @@
 """`observatory stack`: the stacks under test and their locks."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ from typer import Argument, Option, Typer
 from duetbench.ci import actions
 from duetbench.core.comparison import PackageChange
 from duetbench.host.console import Console, Narrator, errors, write, write_summary
-from observatory.cli.options import day
+from observatory.cli.options import DAY
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
@@ -23,8 +24,8 @@ stack_app = Typer(
 def lock_command(
     names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
     as_of: Annotated[
-        str | None,
-        Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
+        datetime | None,
+        Option("--as-of", metavar="DATE", formats=DAY, help="As of the end of this date (UTC)."),
     ] = None,
 ) -> None:
     """Resolve stacks again, write their locks, and show which packages changed.
@@ -32,8 +33,7 @@ def lock_command(
     $ observatory stack lock current
     $ observatory stack lock current --as-of 2026-03-01
     """
-    resolved = day(as_of, "--as-of") if as_of else None
-    moves = renew_locks(Checkout.here(), Narrator(errors()), names, resolved)
+    moves = renew_locks(Checkout.here(), Narrator(errors()), names, as_of and as_of.date())
     for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)
 
@@ -49,9 +49,7 @@ def bump_command(
     $ observatory stack bump
 
     The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and no
-    package gets an older release. The commit's message lists them. The history of the locks is the
-    axis of all trends, so such a commit contains nothing else. This checkout and its branch stay as
-    they are.
+    package gets an older release. This checkout and its branch stay as they are.
     """
     project, console = Checkout.here(), errors()
 

@@ -42,23 +42,19 @@ def keep(
     """
     issues, sentences, opened, left = _by_key(github), [], 0, 0
     for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
-        key, (title, body) = _key(record), text(record, site, quotes)
-        existing, action = issues.get(key, []), ""
-        if existing:
-            action = _change(github, title, body, existing[0])
+        title, body = text(record, site, quotes)
+        issue, action = issues.get(_key(record)), ""
+        if issue is not None:
+            action = _change(github, title, body, issue)
         elif record.status == "open" and opened < MOST:
             action, opened = "opened", opened + 1
             labels = ("duetbench", str(record.verdict))
-            existing = [github.send("POST", "/issues", title=title, body=body, labels=labels)]
+            issue = github.send("POST", "/issues", title=title, body=body, labels=labels)
             api.WAIT(PAUSE)
-            existing = _by_key(github).get(key, []) or existing
-        elif record.status == "open":
-            left += 1
-        if action:
-            sentences.append(f"{record.id}: {action} {existing[0]['html_url']}")
-        for double in existing[1:]:  # a lost answer may have left several: the oldest stays
-            if double["state"] == "open":
-                _edit(github, double, state="closed", state_reason="not_planned")
+        else:
+            left += record.status == "open"
+        if issue is not None and action:
+            sentences.append(f"{record.id}: {action} {issue['html_url']}")
     return sentences, left
 
 
@@ -79,8 +75,7 @@ def text(
 
 def _change(github: GitHub, title: str, body: str, issue: Mapping[str, Any]) -> str:
     """Bring an issue up to date; return the action taken, or an empty text."""
-    before = marker_values(_ISSUE, issue["body"]) or {}
-    after = marker_values(_ISSUE, body) or {}
+    before, after = (marker_values(_ISSUE, one) or {} for one in (issue["body"], body))
     if before == after:
         return ""
     changes, action = {"title": title, "body": body}, "updated"
@@ -97,15 +92,16 @@ def _edit(github: GitHub, issue: Mapping[str, Any], **changes: Any) -> None:
     api.WAIT(PAUSE)
 
 
-def _by_key(github: GitHub) -> dict[str, list[dict[str, Any]]]:
-    """Return the bot's issues by their key, open and closed, oldest first."""
-    by_key: dict[str, list[dict[str, Any]]] = {}
+def _by_key(github: GitHub) -> dict[str, dict[str, Any]]:
+    """Return the bot's issues by their key; close doubles, which a lost answer may have left."""
+    by_key: dict[str, dict[str, Any]] = {}
     listed = github.get_all("/issues", state="all", creator=BOT)
     for issue in sorted(listed, key=lambda issue: issue["number"]):
         values = marker_values(_ISSUE, issue["body"])
-        # Pull requests are listed among them.
-        if values is not None and is_ours(issue) and "pull_request" not in issue:
-            by_key.setdefault(values["key"], []).append(issue)
+        if values is None or not is_ours(issue) or "pull_request" in issue:
+            continue  # pull requests are listed, too
+        if by_key.setdefault(values["key"], issue) is not issue and issue["state"] == "open":
+            _edit(github, issue, state="closed", state_reason="not_planned")
     return by_key
 
 

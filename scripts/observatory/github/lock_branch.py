@@ -33,10 +33,7 @@ def message(moves: Sequence[PackageChange]) -> str:
     """Return the commit's message: a subject that names two releases, and a list of all."""
     if not moves:
         return "Stacks: other files of the same versions\n"
-    stacks: dict[str, list[str]] = {}
-    for move in moves:
-        stacks.setdefault(f"- {move}", []).append(move.stack)
-    lines = [f"{line} ({', '.join(names)})" for line, names in stacks.items()]
+    lines = [f"- {move} ({move.stack})" for move in moves]
     first, *more = dict.fromkeys(f"{move.package} {move.head or 'gone'}" for move in moves)
     names = ", ".join((first, *more[:1])) + (f" and {len(more) - 1} more" if more[1:] else "")
     return "\n".join((f"Stacks: {names}", "", *lines)) + "\n"
@@ -44,12 +41,17 @@ def message(moves: Sequence[PackageChange]) -> str:
 
 def commit(root: Path, moves: Sequence[PackageChange] = ()) -> StackBump:
     """Commit the locks as they are, and nothing else; raises HistoryError."""
-    moved = bool(git.ask(root, "status", "--porcelain", "--", LOCKS))
-    if moved:
-        git.ask(root, "add", "--", LOCKS)
-        words = ["commit", "--quiet", "--only", "--file=-", "--", LOCKS]
-        git.ask(root, *words, stdin=message(moves), env=author())
+    moved = _commit(root, message(moves), LOCKS)
     return StackBump(moved, git.ask(root, "rev-parse", "HEAD"), moves)
+
+
+def _commit(root: Path, text: str, *paths: str) -> bool:
+    """Commit what differs in some paths, or anywhere; return whether anything does."""
+    if not git.ask(root, "status", "--porcelain", "--", *paths):
+        return False
+    git.ask(root, "add", "--all", "--", *paths or ".")
+    git.ask(root, "commit", "--quiet", "--file=-", stdin=text, env=author())
+    return True
 
 
 def advance(
@@ -81,19 +83,17 @@ def advance(
     def attempt() -> StackBump:
         with tempfile.TemporaryDirectory(prefix="duetbench-stack-") as folder:
             place, tip = Path(folder) / "tree", head
-            known = git.ask(root, "ls-remote", remote.address, branch, env=env)
-            if known:
+            if git.ask(root, "ls-remote", remote.address, branch, env=env):
                 git.ask(root, "fetch", "--quiet", "--no-tags", remote.address, branch, env=env)
                 tip = git.ask(root, "rev-parse", "FETCH_HEAD")
             push = partial(git.ask, place, "push", "--quiet", remote.address, f"HEAD:{branch}")
             git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), tip)
             try:
-                if not known or _take_over(place, head):
-                    push(env=env)
+                _take_over(place, head)
+                push(env=env)
                 reached(git.ask(place, "rev-parse", "HEAD"))
                 bumped = commit(place, renew(place))
-                if bumped.moved:
-                    push(env=env)
+                push(env=env)
                 return bumped
             finally:
                 git.ask(root, "worktree", "remove", "--force", str(place))
@@ -104,18 +104,14 @@ def advance(
         raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
 
 
-def _take_over(place: Path, code: str) -> bool:
-    """Commit the code, but for locks and workflow files; return whether it is another one."""
-    locks = [
+def _take_over(place: Path, code: str) -> None:
+    """Commit the code, but for locks and workflow files, if it is another one."""
+    ours, theirs = (
         set(git.ask(place, "ls-tree", "-r", "--name-only", commit, "--", LOCKS).splitlines())
         for commit in ("HEAD", code)
-    ]
+    )
     restore = partial(git.ask, place, "restore", "--staged", "--worktree")
     restore(f"--source={code}", "--", ".", f":!{WORKFLOWS}")
-    # A stack that is no longer declared has no lock either.
-    if kept := locks[0] & locks[1]:
+    if kept := ours & theirs:  # a stack that is no longer declared has no lock either
         restore("--source=HEAD", "--", *kept)
-    if not git.ask(place, "status", "--porcelain"):
-        return False
-    git.ask(place, "commit", "--quiet", f"--message=Code of {code[:12]}", env=author())
-    return True
+    _commit(place, f"Code of {code[:12]}\n")

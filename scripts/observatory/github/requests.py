@@ -45,9 +45,9 @@ def answer(github: GitHub) -> str:
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
         return "ignored: the comment does not begin with /bench"
+    if not _is_request(event):
+        return "ignored: it is not a person's new comment on a pull request"
     sender = event["sender"]["login"]
-    if (reason := _ignored(event, sender)) is not None:
-        return f"ignored: {reason}"
     access = github.get(f"/collaborators/{sender}/permission", absent={404})
     if access is None or access["permission"] not in _MAY_ASK:
         return "refused: only people with write permission may ask"
@@ -75,19 +75,16 @@ def answer(github: GitHub) -> str:
     return "dispatched: the comparison was started"
 
 
-def _ignored(event: Mapping[str, Any], sender: str) -> str | None:
-    """Return why a comment is no request, whatever it says; None: it may be one."""
+def _is_request(event: Mapping[str, Any]) -> bool:
+    """Whether a comment may be a request: its first version, which nobody else can have edited."""
     author = event["comment"]["user"] or {}
-    if event["action"] != "created":
-        # The editor of a comment need not be its author, so only its first version counts.
-        return "the comment was edited, not created"
-    if not event["issue"].get("pull_request"):
-        return "the comment is not on a pull request"
-    if author.get("type") != "User" or not _LOGIN.fullmatch(author["login"]):
-        return "the author of the comment is not a person"
-    if sender != author["login"]:
-        return "the sender of the comment is not its author"
-    return None
+    return (
+        event["action"] == "created"
+        and bool(event["issue"].get("pull_request"))
+        and author.get("type") == "User"
+        and _LOGIN.fullmatch(author["login"]) is not None
+        and event["sender"]["login"] == author["login"]
+    )
 
 
 def _objection(words: str, state: str, head: str) -> str | None:
@@ -133,11 +130,8 @@ def failed(head: str, url: str, reason: str) -> str:
 
 def refused(reason: str, head: str | None) -> str:
     """Return the answer to a refused request; head: the commit that may be requested."""
-    answer = f"### duetbench: not started\n\n{reason}\n"
-    if head is None:
-        return answer
-    return (
-        f"{answer}\nTo compare a pull request with the commit where it left its base, somebody "
-        "with write permission names the commit that they have reviewed. This is the newest one; "
-        f"review it, and request it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
+    hint = (
+        "\nSomebody with write permission reviews the newest commit, and requests it on the first "
+        f"line of a comment:\n\n```\n/bench {head}\n```\n"
     )
+    return f"### duetbench: not started\n\n{reason}\n{hint if head else ''}"

@@ -1,7 +1,6 @@
 """A checkout with experiments: the subject of the observatory, by what its files declare."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -13,7 +12,7 @@ from packaging.version import Version
 from pydantic import Field
 
 from duetbench.app import case_names, stacks
-from duetbench.app.declarations import other_keys, read_table, read_toml, validate
+from duetbench.app.declarations import read_table, read_toml, validate
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject, make_plan
@@ -34,15 +33,6 @@ from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
 
 NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
-
-_HARNESS: Final = frozenset(
-    {
-        ".ci", "Makefile", "action.yml", "asv.conf.json", "benchmarks", "docs",
-        "pyproject.toml", "requirements.txt", "scripts", "tests", "tools",
-    }
-)  # fmt: skip
-"""Top-level files and folders of the harness in our own repository."""
-
 
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""
@@ -128,16 +118,9 @@ class Checkout(Subject):
             for case in (e.cases_with(profile, *own) if any(own) else e.cases[profile])
         )
 
-    def plan(
-        self,
-        select: Sequence[str] = (),
-        launches: int | None = None,
-        seed: int = 1,
-        seconds: float | None = None,
-    ) -> Plan:
+    def plan(self, select: Sequence[str] = (), launches: int | None = None, seed: int = 1) -> Plan:
         """Choose the cases of its profile that match a glob, or all; raises as `select`."""
-        cases = case_names.select(self.cases(), select)
-        made = make_plan(cases, launches, seconds)
+        made = make_plan(case_names.select(self.cases(), select), launches)
         return made.model_copy(update={"profile": self.profile, "seed": seed})
 
     def with_case(self, name: str) -> Self:
@@ -199,31 +182,21 @@ class Checkout(Subject):
         return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
 
     def reads(self, path: str, case: Case) -> bool:
-        """Whether it may: a file of an experiment affects those whose code has its name as a word.
+        """Whether it may: a file of an experiment affects its own cases, one beside them all.
 
         Declarations and locks affect nothing: the cases and packages that they lead to are
-        compared. Around the applications of others anything may be read, around ours nothing.
+        compared. Around the experiments is the harness, which both sides share.
         """
         first, *below = PurePosixPath(path).parts
-        if first != "apps":
-            return not (self._ours and first in _HARNESS)
-        if below[0] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
+        if (
+            first != "apps"
+            or below[0] == "stacks"
+            or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}
+        ):
             return False
         if not (self.code / below[0] / FILE).is_file():
             return True
-        if below[1:] in ([FILE], [PUBLISHED]):
-            return False
-        word = re.compile(rf"\b{re.escape(below[0])}\b")
-        code = (*self.folder(case).rglob("*.py"), *self.code.glob("*.py"))
-        return below[0] == case.experiment or any(
-            word.search(file.read_text("utf-8", "replace")) for file in code
-        )
-
-    @cached_property
-    def _ours(self) -> bool:
-        """Whether it is our own repository, which holds the harness."""
-        name: object = other_keys(self.root).get("project", {}).get("name")
-        return name == "duetbench"
+        return below[0] == case.experiment and below[1:] not in ([FILE], [PUBLISHED])
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
 from duetbench.app import request_lines
-from duetbench.app.declarations import Place, key_path, mistake, read_toml, validate
+from duetbench.app.declarations import mistake, read_toml, validate
 from duetbench.app.servers import SERVERS, misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
@@ -35,6 +35,7 @@ from observatory.matrix.schema import (
     EndpointTable,
     LoadTable,
     StackSpec,
+    count,
     evaluate,
 )
 
@@ -43,8 +44,6 @@ Numbers = Mapping[str, float]
 Setting = Mapping[str, str | int]
 """Values instead of the declared ones: of a case or of its load, by name."""
 
-_Known = TypeVar("_Known")
-_Name = TypeVar("_Name", bound=str)
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
 _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
@@ -57,7 +56,7 @@ _KEYS: Final = "only the keys that apps/asgi-wsgi/experiment.toml explains"
 class _Cell(NamedTuple):
     """A combination of axes: the place of its block, that, and the profile's parameters."""
 
-    place: Place
+    place: str
     block: CasesTable
     axes: dict[str, Value]
     parameters: Numbers
@@ -89,24 +88,22 @@ class Experiment:
         for name, endpoint in self.declaration.endpoints.items():
             if name not in loaded and not endpoint.verify_only:
                 expected = "cases that load it, or verify_only = true"
-                raise self._error(("endpoints", name), "no cases", expected)
+                raise DeclarationError(self.file, f"endpoints.{name}", "no cases", expected)
         meanings: dict[str, str] = {}
-        cases: dict[Profile, tuple[Case, ...]] = {}
-        for profile in PROFILES:
-            by_id: dict[str, Case] = {}
+        cases: dict[Profile, dict[str, Case]] = {profile: {} for profile in PROFILES}
+        for profile, by_id in cases.items():
             for cell in self._cells(profile):
-                case, key = self._case(cell), (*cell.place, "id")
-                if case.id in by_id:
-                    raise self._error(key, case.id, f"unique ids in profile {profile}")
-                if meanings.setdefault(case.id, meaning := _meaning(case)) != meaning:
+                case = self._case(cell)
+                if case.id in by_id or meanings.setdefault(case.id, _meaning(case)) != _meaning(
+                    case
+                ):
                     allowed = (
-                        "one meaning per id; between profiles it differs in more than duration and "
-                        "timeout: put the parameter into the id, as in wait{wait}"
+                        "one case per id and profile; between profiles it differs in nothing but "
+                        "duration and timeout: put the parameter into the id, as in wait{wait}"
                     )
-                    raise self._error(key, case.id, allowed)
+                    raise DeclarationError(self.file, f"{cell.place}.id", case.id, allowed)
                 by_id[case.id] = case
-            cases[profile] = tuple(by_id.values())
-        return cases
+        return {profile: tuple(by_id.values()) for profile, by_id in cases.items()}
 
     def cases_with(
         self, profile: Profile, setting: Setting, python: str | None
@@ -131,26 +128,20 @@ class Experiment:
     def _cells(self, profile: Profile, python: str | None = None) -> Iterator[_Cell]:
         """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
-            place = "cases", index
-            if profile in block.profiles:
-                parameters = self._known((*place, "profiles"), profile, self.declaration.profiles)
-                for axes in self._combinations(place, block, python):
-                    yield _Cell(place, block, axes, parameters)
+            if profile not in block.profiles:
+                continue
+            place, parameters = f"cases[{index}]", self.declaration.profiles[profile]
+            for axes in self._combinations(block, python):
+                yield _Cell(place, block, axes, parameters)
 
-    def _combinations(
-        self, place: Place, block: CasesTable, python: str | None
-    ) -> Iterator[dict[str, Value]]:
+    def _combinations(self, block: CasesTable, python: str | None) -> Iterator[dict[str, Value]]:
         axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
         if block.python in {ALL, OPTIONAL}:
-            made_for = [
-                self._known((*place, "stack"), name, self.stacks).interpreters
-                for name in block.stack
-            ]
             axes["python"] = tuple(
                 name
                 for name, spec in self.interpreters.items()
                 if (python or spec.optional == (block.python == OPTIONAL))
-                and all(name in names for names in made_for)
+                and all(name in self.stacks[stack].interpreters for stack in block.stack)
             )
         if python:
             axes["python"] = tuple(name for name in axes["python"] if name == python)
@@ -162,63 +153,63 @@ class Experiment:
                 yield {"workers": 1, **dict(zip(axes, combination, strict=True)), **pair}
 
     def _case(self, cell: _Cell, setting: Setting = MappingProxyType({})) -> Case:
-        place, block, axes, parameters = cell
-        identifier = self._render((*place, "id"), block.id, _texts(axes, parameters))
+        """Make a case; raises DeclarationError with the block's place and what is wrong in it."""
+        try:
+            return self._expand(cell, setting)
+        except KeyError as error:
+            allowed = f"names that are declared; there is no {error}"
+        except ValidationError as error:
+            allowed = ": ".join(map(str, mistake(error)))
+        except (ValueError, UsageError) as error:
+            allowed = str(error)
+        raise DeclarationError(self.file, cell.place, cell.block.id, allowed)
+
+    def _expand(self, cell: _Cell, setting: Setting) -> Case:
+        _, block, axes, parameters = cell
+        texts = _texts(axes, parameters)
+        identifier = f"{self.name}/{block.id.format_map(texts)}"
         if not _ID.fullmatch(identifier):
-            allowed = "letters, digits and _ . - between single /"
-            raise self._error((*place, "id"), identifier, allowed)
+            raise ValueError(f"letters, digits and _ . - between single /, but not {identifier}")
         axes = axes | {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
         word, texts = {name: str(axes[name]) for name in _WORDS}, _texts(axes, parameters)
-        made_for = self._known((*place, "stack"), word["stack"], self.stacks).interpreters
-        python = self._known((*place, "python"), word["python"], self.interpreters)
+        python, made_for = (
+            self.interpreters[word["python"]],
+            self.stacks[word["stack"]].interpreters,
+        )
         if word["python"] not in made_for:
-            allowed = f"{', '.join(made_for)} (of stack {word['stack']})"
-            raise self._error((*place, "python"), word["python"], allowed)
-        self._known((*place, "server"), word["server"], SERVERS)
+            raise ValueError(f"Python {', '.join(made_for)} (of stack {word['stack']})")
+        if word["server"] not in SERVERS:
+            raise ValueError(f"one of the servers {', '.join(SERVERS)}")
         numbers = {name: value for name, value in axes.items() if isinstance(value, int | float)}
         values = {**parameters, **numbers, "gil": 0.0 if python.free_threaded else 1.0}
-        counts = {
-            name: self._count((*place, name), str(numbers[name]), {})
-            for name in _COUNTS
-            if name in numbers
-        }
-        table = self._known((*place, "endpoint"), word["endpoint"], self.declaration.endpoints)
-        load = self._known((*place, "load"), word["load"], self.declaration.loads)
-        key = "endpoints", word["endpoint"]
+        table = self.declaration.endpoints[word["endpoint"]]
         if not setting:
-            title = self._render((*key, "title"), table.title, texts)
-            self.titles[f"{self.name}/{identifier}"] = title
-        slots = (*key, "slots"), table.slots, values
+            self.titles[identifier] = table.title.format_map(texts)
         case = Case(
-            id=f"{self.name}/{identifier}",
+            id=identifier,
             experiment=self.name,
-            endpoint=self._endpoint(key, table, values),
+            endpoint=self._endpoint(word["endpoint"], table, values),
             **{name: word[name] for name in ("python", "stack", "server", "loop")},
-            **counts,
-            slots=None if math.isinf(self._number(*slots)) else self._count(*slots),
-            load=self._load(("loads", word["load"]), load, values, setting),
+            **{name: count(str(numbers[name]), {}) for name in _COUNTS if name in numbers},
+            slots=None if math.isinf(evaluate(table.slots, values)) else count(table.slots, values),
+            load=_load(self.declaration.loads[word["load"]], values, setting),
             cores=block.cores,
             env={
-                name: self._render((*key, "env", name), text, {**_OF_LAUNCHES, **texts})
-                for name, text in table.env.items()
+                name: text.format_map({**_OF_LAUNCHES, **texts}) for name, text in table.env.items()
             },
         )
         if fault := misfit(case):
             axis, actual, allowed = fault
-            at = ("loads", word["load"]) if axis == "connections" else place
-            raise self._error((*at, axis), actual, allowed)
+            raise ValueError(f"{axis} {actual} is not {allowed}")
         return case
 
-    def _endpoint(self, key: Place, table: EndpointTable, values: Numbers) -> Endpoint:
-        floor = self._number((*key, "floor"), table.floor, values)
-        takes = self._number((*key, "takes"), table.takes or "0", {**values, "floor": floor})
-        try:
-            first, *others = request_lines.paths((table.path, *table.paths), self.folder)
-        except UsageError as error:
-            raise self._error((*key, "path"), table.path, str(error)) from error
+    def _endpoint(self, name: str, table: EndpointTable, values: Numbers) -> Endpoint:
+        floor = evaluate(table.floor, values)
+        takes = evaluate(table.takes or "0", {**values, "floor": floor})
+        first, *others = request_lines.paths((table.path, *table.paths), self.folder)
         same = ("app", "interface", "factory", "method", "body", "expect")
         return Endpoint(
-            name=str(key[-1]),
+            name=name,
             **{name: getattr(table, name) for name in same},
             path=first,
             paths=tuple(others),
@@ -227,56 +218,19 @@ class Experiment:
             takes=max(floor, takes),
         )
 
-    def _load(self, key: Place, table: LoadTable, values: Numbers, setting: Setting) -> Load:
-        numbers = {
-            name: self._number((*key, name), text, values)
-            for name in ("rate", "duration", "timeout")
-            if (text := getattr(table, name)) is not None
-        }
-        at = (*key, "connections")
-        connections = self._count(at, table.connections, {**values, **numbers})
-        if "connections" in setting:
-            if table.model == "open":
-                raise self._error(at, setting["connections"], "the product of rate and duration")
-            connections = int(setting["connections"])
-        if (table.rate is None) != (table.model == "closed"):
-            allowed = "a rate belongs to paced and open loads, and to them only"
-            raise self._error(key, table.model, allowed)
-        try:
-            return Load(connections=connections, **numbers)
-        except ValidationError as error:
-            place, actual, allowed = mistake(error)
-            raise self._error((*key, *place), actual, allowed) from error
 
-    def _number(self, key: Place, formula: str, values: Numbers) -> float:
-        try:
-            number = evaluate(formula, values)
-        except ValueError as error:
-            allowed = f"arithmetic over {', '.join([*values, 'inf'])}, min() and max() ({error})"
-            raise self._error(key, formula, allowed) from error
-        if number < 0:
-            raise self._error(key, f"{formula} = {number:g}", "0 or more")
-        return number
-
-    def _count(self, key: Place, formula: str, values: Numbers) -> int:
-        number = self._number(key, formula, values)
-        if number < 1 or not number.is_integer():
-            raise self._error(key, f"{formula} = {number:g}", "a whole number, 1 or more")
-        return int(number)
-
-    def _render(self, key: Place, template: str, values: Mapping[str, str]) -> str:
-        try:
-            return template.format_map(values)
-        except (ValueError, LookupError, AttributeError) as error:
-            raise self._error(key, template, f"{{names}} of: {', '.join(values)}") from error
-
-    def _known(self, key: Place, name: _Name, known: Mapping[_Name, _Known]) -> _Known:
-        if name not in known:
-            raise self._error(key, name, ", ".join(known))
-        return known[name]
-
-    def _error(self, key: Place, value: object, allowed: str) -> DeclarationError:
-        return DeclarationError(self.file, key_path(key), value, allowed)
+def _load(table: LoadTable, values: Numbers, setting: Setting) -> Load:
+    numbers = {
+        name: evaluate(text, values)
+        for name in ("rate", "duration", "timeout")
+        if (text := getattr(table, name)) is not None
+    }
+    connections = setting.get("connections")
+    if connections and table.model == "open":
+        raise ValueError("of an open load as many connections as its rate and duration ask for")
+    if not connections:
+        connections = count(table.connections, {**values, **numbers})
+    return Load(connections=int(connections), **numbers)
 
 
 def _texts(axes: Mapping[str, Value], parameters: Numbers) -> dict[str, str]:
@@ -293,8 +247,7 @@ def _meaning(case: Case) -> str:
     return case.model_copy(update={"id": "", "load": load}).model_dump_json()
 
 
-def undeclared(root: Path, reason: str) -> UsageError:
-    """The error for a checkout without experiments."""
+def _undeclared(root: Path, reason: str) -> UsageError:
     return UsageError(
         f"{root} declares no experiments ({reason}): see 'Adding things' in duetbench's "
         "CONTRIBUTING.md; an application is measured by `duetbench compare --app shop.main:app`"
@@ -313,25 +266,20 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     """
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
-        raise undeclared(root, "no apps/pyproject.toml")
+        raise _undeclared(root, "no apps/pyproject.toml")
     document: dict[str, Any] = read_toml(file)
-    groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("duetbench", {})
     declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
-    interpreters = declared_interpreters.load(root).interpreters
-    for name, spec in declared.items():
-        key = f"tool.duetbench.stacks.{name}"
-        if name not in groups:
-            allowed = f"a dependency group: {', '.join(sorted(groups))}"
-            raise DeclarationError(str(file), key, name, allowed)
-        for python in spec.interpreters:
-            if python not in interpreters:
-                allowed = f"one of {', '.join(sorted(interpreters))}"
-                raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
-    every = {"interpreters": tuple(interpreters)}
+    groups = document.get("dependency-groups", {})
+    every = tuple(declared_interpreters.load(root).interpreters)
+    used = {python for spec in declared.values() for python in spec.interpreters}
+    for names, known in ((declared, groups), (used, every)):
+        if unknown := sorted(set(names).difference(known)):
+            allowed = f"one of {', '.join(sorted(known))}"
+            raise DeclarationError(str(file), "tool.duetbench.stacks", unknown[0], allowed)
     specs = {name: declared.get(name, StackSpec()) for name in groups}
     return {
-        name: spec if spec.interpreters else spec.model_copy(update=every)
+        name: spec.model_copy(update={"interpreters": spec.interpreters or every})
         for name, spec in specs.items()
     }
 
@@ -348,7 +296,7 @@ def load_experiments(
     """
     files = sorted((root / "apps").glob(f"*/{FILE}"))
     if not files:
-        raise undeclared(root, f"no apps/*/{FILE}")
+        raise _undeclared(root, f"no apps/*/{FILE}")
     experiments = []
     for path in files:
         file = path.relative_to(root).as_posix()

@@ -7,7 +7,7 @@ and the case's axes.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from simpleeval import InvalidExpression, SimpleEval
@@ -91,6 +91,12 @@ class LoadTable(Frozen):
     duration: Formula
     timeout: Formula
 
+    @model_validator(mode="after")
+    def _rated(self) -> Self:
+        if (self.rate is None) != (self.model == "closed"):
+            raise ValueError("a rate belongs to paced and open loads, and to them only")
+        return self
+
 
 class CasesTable(Frozen):
     """A block of cases: all combinations of its axes; `pairs` move several of them together."""
@@ -135,15 +141,24 @@ class Declaration(Frozen):
 
 
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
-    """Evaluate arithmetic over `values`, with `min`, `max` and `inf`; ValueError: it is none."""
+    """Evaluate arithmetic over `values`, with `min`, `max` and `inf`.
+
+    Raises ValueError if it is none, or gives no number from 0 on.
+    """
     names = {**values, "inf": math.inf}
-    evaluator = SimpleEval(functions={"min": min, "max": max}, names=names)
     try:
-        result = evaluator.eval(formula)
-    except ZeroDivisionError as error:
-        raise ValueError("divides by zero") from error
-    except (InvalidExpression, SyntaxError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(str(error).partition("\n")[0]) from error
-    if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
-        raise ValueError(f"gives {result!r}, which is not a number")
-    return float(result)
+        number = float(SimpleEval(functions={"min": min, "max": max}, names=names).eval(formula))
+    except (InvalidExpression, SyntaxError, TypeError, ValueError, ArithmeticError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{formula!r}, which is a number over {[*names]}: {reason}") from error
+    if not number >= 0:  # or nan
+        raise ValueError(f"{formula!r} = {number:g}, which is to be 0 or more")
+    return number
+
+
+def count(formula: str, values: Mapping[str, float]) -> int:
+    """Evaluate a formula that gives a whole number, 1 or more; raises ValueError."""
+    number = evaluate(formula, values)
+    if number < 1 or not number.is_integer():
+        raise ValueError(f"{formula!r} = {number:g}, which is to be a whole number, 1 or more")
+    return int(number)

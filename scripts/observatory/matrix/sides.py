@@ -67,11 +67,10 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     pairs, missing = match(parts, scope, contrast.crossing)
     lost = dict[str, str]()
     for index, part in enumerate(parts):
-        own = cast("Checkout", part.subject)
         heads = {pair[index].id: pair[1].id for pair in pairs}
         cases = tuple(case for case in part.cases if case.id in heads)
-        absent = unserved(cases, own) if "setting" in contrast.kinds else {}
-        absent = {**unattainable(cases, own, scope.narrator), **absent}
+        own, usual = cast("Checkout", part.subject), "setting" not in contrast.kinds
+        absent = unmeasurable(cases, own, scope.narrator, declared=usual)
         lost |= {heads[name]: reason for name, reason in absent.items()}
     left = [pair for pair in pairs if pair[1].id not in lost]
     if pairs and not left:
@@ -168,44 +167,40 @@ def require_readable(checkout: Checkout, whose: str) -> None:
         raise UsageError(f"this duetbench cannot read {whose}: {error}") from error
 
 
-def unserved(cases: Sequence[Case], checkout: Checkout) -> Mapping[str, str]:
-    """List the cases whose lock lacks what their server imports, each with the sentence."""
+def unmeasurable(
+    cases: Sequence[Case], checkout: Checkout, narrator: Narrator, *, declared: bool = True
+) -> Mapping[str, str]:
+    """Install the interpreters of cases, and list the cases that cannot be served, and why.
+
+    Their optional interpreter is not to be had, or their lock lacks what their server imports,
+    unless the server is as it was `declared`. Raises SetupError for an interpreter that is not
+    optional.
+    """
+    no_python, usual = dict[tuple[str, str], str](), checkout.declared.usual
     locks = {name: checkout.lock(name) for name in {case.stack for case in cases}}
+    for python, stack in sorted({(case.python, case.stack) for case in cases}):
+        try:
+            interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
+            if python not in usual:
+                stacks.make_environment(locks[stack], interpreter, narrator)
+        except SetupError as error:
+            if python in usual:
+                raise
+            no_python[python, stack] = f"no {python}: {error}"
+            narrator.say(f"not measured: {no_python[python, stack]}")
     reasons = dict[str, str]()
     for case in cases:
         names = SERVERS[case.server].needs(case.endpoint.interface, case.loop)
-        if absent := sorted(
-            names - {canonicalize_name(name) for name in locks[case.stack].packages}
-        ):
+        absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
+        if reason := no_python.get((case.python, case.stack)):
+            reasons[case.id] = reason
+        elif absent and not declared:
             reasons[case.id] = (
                 f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
                 f"{case.server} needs on the loop {case.loop}: add it to the dependency group "
                 f"{case.stack} of apps/pyproject.toml, then `observatory stack lock {case.stack}`"
             )
     return reasons
-
-
-def unattainable(
-    cases: Sequence[Case], checkout: Checkout, narrator: Narrator
-) -> Mapping[str, str]:
-    """Install the interpreters of cases, and list those of optional ones that are not to be had.
-
-    Raises SetupError for one that is not optional.
-    """
-    reasons = dict[tuple[str, str], str]()
-    usual = checkout.declared.usual
-    for python, stack in sorted({(case.python, case.stack) for case in cases}):
-        try:
-            interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
-            if python not in usual:
-                stacks.make_environment(checkout.lock(stack), interpreter, narrator)
-        except SetupError as error:
-            if python in usual:
-                raise
-            reasons[python, stack] = f"no {python}: {error}"
-            narrator.say(f"not measured: {reasons[python, stack]}")
-    by_case = {case.id: reasons.get((case.python, case.stack)) for case in cases}
-    return {case: reason for case, reason in by_case.items() if reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +259,7 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     part = Part(revision, place, place.cases(), "revision")
     cases = tuple(case for case in part.cases if case.id in wanted)
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
-    lost |= unattainable(cases, place, scope.narrator)
+    lost |= unmeasurable(cases, place, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
     base = preparation.side_of(part, cases, scope, generator)

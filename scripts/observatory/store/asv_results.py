@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from duetbench.core.errors import RecordError
 from duetbench.host import files
@@ -23,7 +23,6 @@ from observatory.store.kinds import kind_of
 if TYPE_CHECKING:
     from asv.results import Results
 
-ReadingStatus = Literal["measured", "failed"]
 _MACHINE: Final = "machine.json"
 LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
@@ -37,8 +36,7 @@ class Reading:
     python: str
     stack: str
     unit: str  # asv's name: seconds, bytes, …
-    status: ReadingStatus
-    # The median of the samples, or the tracked figure; None unless measured.
+    # The median of the samples, or the tracked figure; None: it failed.
     value: float | None = None
     # Larger distance of a quartile of the samples, which are not all independent, from the median,
     # relative to it; None for a single one.
@@ -69,7 +67,7 @@ class Snapshot:
 
     def has(self, *prefixes: str) -> bool:
         """Whether any of them was measured."""
-        return any(reading.status == "measured" for reading in self.of(*prefixes))
+        return any(reading.value is not None for reading in self.of(*prefixes))
 
 
 def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ...]:
@@ -184,7 +182,6 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
             python=str(result.params["python"]),
             stack=str(result.params.get("stack", "")),
             unit=str(benchmark.get("unit", "")),
-            status="measured" if measured else "failed",
             value=float(value) if measured else None,
             spread=spread,
             samples=tuple(samples or ()) if measured else (),

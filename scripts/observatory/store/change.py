@@ -2,7 +2,7 @@
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
 confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `suspects`,
-`unsettled` and `note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is
+`unsettled` and `note` may be set. A candidate that no duet confirmed is
 kept too, or it would be judged again every night.
 """
 
@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
 from duetbench.core.change import Release, Share
-from duetbench.core.comparison import Attribution, Comparison, Finding, PackageChange
+from duetbench.core.comparison import Attribution, PackageChange
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval
 from observatory.store.points import When
@@ -48,11 +48,6 @@ def order(version: str) -> tuple[bool, Version, str]:
         return True, Version(version), version
     except InvalidVersion:
         return False, Version("0"), version
-
-
-def finding_on(comparison: Comparison, series: SeriesName) -> Finding | None:
-    """The finding on a series; None if there is none."""
-    return comparison.of(series.case, series.metric)
 
 
 def release_of(packages: Sequence[PackageChange]) -> Release | None:

@@ -6,6 +6,7 @@ machine itself, cancel.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
@@ -103,3 +104,53 @@ class Points(Artefact):
         default=(), max_length=MOST_SERIES, description="Cases without points, and why."
     )
     notes: tuple[str, ...] = ()
+
+    @property
+    def time(self) -> int:
+        """Its place on a trend, s since 1970: a stack as of today has nothing later than now."""
+        return int(min(self.when, self.started).timestamp())
+
+    @property
+    def as_of(self) -> str | None:
+        """Date of its stacks, if no commit has their locks."""
+        return f"{self.when:%Y-%m-%d}" if self.origin == "backfill" else None
+
+    def stack(self, name: str) -> StackRecord | None:
+        """Return its lock of a stack."""
+        return next((stack for stack in self.stacks if stack.name == name), None)
+
+    @property
+    def version(self) -> str:
+        """The release's version; empty without a release."""
+        return self.release.version if self.release else ""
+
+    @property
+    def previous(self) -> str | None:
+        """The release before it, measured or not."""
+        return self.release.previous if self.release else None
+
+    def point(self, case: str, metric: str) -> AnchoredPoint | None:
+        points = next((each.points for each in self.cases if each.case == case), ())
+        return next((point for point in points if point.metric == metric), None)
+
+    def reason(self, case: str) -> str:
+        """Say why a case has no points; empty if it has some, or was not planned."""
+        return next((lost.reason for lost in self.missing if lost.case == case), "")
+
+
+def join(parts: Sequence[Points]) -> Points:
+    """Join the files of one stack, oldest first; the last measurement of a case counts."""
+    if len(parts) == 1:
+        return parts[0]
+    cases = {case.case: case for part in parts for case in part.cases}
+    missing = {case.case: case for part in parts for case in part.missing if case.case not in cases}
+    # The first release of a span has no record of the one before it.
+    releases = (part.release for part in reversed(parts) if part.previous)
+    update = {
+        "cases": tuple(cases.values()),
+        "missing": tuple(missing.values()),
+        "stacks": tuple({stack.name: stack for part in parts for stack in part.stacks}.values()),
+        "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
+        "release": next(releases, parts[-1].release),
+    }
+    return parts[-1].model_copy(update=update)

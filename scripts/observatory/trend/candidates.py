@@ -1,17 +1,12 @@
 """Detects steps in the series of a table, and joins them to candidates. Pure.
 
-A series of ratios to the anchor is cut into pieces of one level each: see `levels`.
-
-Figures of one side are not searched: they scatter ten times as far. Another machine, kernel or
-interpreter moves both sides of a ratio, so it does not break a series.
+A series of ratios to the anchor is cut into pieces of one level each: see `levels`. Another
+machine, kernel or interpreter moves both sides of a ratio, so it does not break a series.
 
 The night of a step is only approximate, because neighbouring nights scatter too. So every change of
 the case's stack within one night of the step is a possible cause, unless the step is high above the
 scatter. Steps that share a possible cause are one candidate. It lies between the stack before the
 first of these changes and the one after the last.
-
-Releases that came to several stacks at once are one candidate: that of the stack to which all of
-them came. Only its cases get duets; the series of the other stacks are listed without.
 """
 
 import math
@@ -32,7 +27,7 @@ from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
 from observatory.trend.levels import fit, interval
-from observatory.trend.table import STATES, Table
+from observatory.trend.table import Table
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
@@ -47,8 +42,6 @@ caused it."""
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of a point does
 not include it: that covers the rounds of one counting, which all differ in the same way."""
-
-_MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates
     new: list[Change] = []
     known = 0
     for table in tables:
-        places = {night.run: place for place, night in enumerate(table.nights)}
+        places = {night.id: place for place, night in enumerate(table.nights)}
         for candidate in of_table(table):
             earlier = [c for c in judged if c.id == candidate.id or _same(candidate, c, places)]
             if any(change.final for change in earlier):
@@ -81,7 +74,8 @@ def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates
             else:
                 tries = max((change.tries for change in earlier), default=0)
                 new.append(candidate.model_copy(update={"tries": tries}))
-    return Candidates(candidates=tuple(_unite(new)), known=known)
+    new.sort(key=lambda candidate: (-candidate.steps[0].strength, candidate.id))
+    return Candidates(candidates=tuple(new), known=known)
 
 
 def of_table(table: Table) -> Iterator[Change]:
@@ -89,10 +83,10 @@ def of_table(table: Table) -> Iterator[Change]:
     locks: dict[str, str] = {}
     renewed = defaultdict[str, set[int]](set)
     for place, night in enumerate(table.nights):
-        for stack, digest in night.stacks.items():
-            if locks.setdefault(stack, digest) != digest:
-                renewed[stack].add(place)
-            locks[stack] = digest
+        for lock in night.stacks:
+            if locks.setdefault(lock.name, lock.digest) != lock.digest:
+                renewed[lock.name].add(place)
+            locks[lock.name] = lock.digest
     explained = defaultdict[str, list[_Cluster]](list)
     for step in steps(table):
         if near := renewed[step.stack].intersection(step.nights):
@@ -104,16 +98,15 @@ def of_table(table: Table) -> Iterator[Change]:
 def steps(table: Table) -> Iterator[TableStep]:
     """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
     metrics = [name for name in (*JUDGED, INSTRUCTIONS) if name in table.metrics]
-    for row, metric in product(range(len(table.cases)), metrics):
-        yield from _of_series(table, row, metric)
+    for case, metric in product(table.cases, metrics):
+        yield from _of_series(table, case, metric)
 
 
-def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
+def _of_series(table: Table, case: str, metric: str) -> Iterator[TableStep]:
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
-    figures = table.figures[:, row, table.metrics.index(metric)].astype(float)
-    usable = (table.status[:, row] == _MEASURED) & np.isfinite(figures[:, :3]).all(axis=1)
-    nights = np.flatnonzero(usable & (figures[:, 1] > 0))
+    figures = table.figures[:, table.row(case), table.metrics.index(metric)].astype(float)
+    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1) & (figures[:, 1] > 0))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
     # Intervals of few duets are wider than by the normal distribution: these points count less.
@@ -129,19 +122,18 @@ def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
         single = max(piece.se * math.sqrt(piece.size) for piece in (left, right))
         slack = 0 if abs(height) >= PLACED * single else SLACK
         step = Step(
-            series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
+            series=SeriesName(machine=table.machine, case=case, metric=metric),
             ratio=ratio.estimate,
             within=ratio.ends,
             strength=abs(height) / error,
-            before_run=table.nights[before].run,
-            after_run=table.nights[after].run,
+            before_run=table.nights[before].id,
+            after_run=table.nights[after].id,
             when=datetime.fromtimestamp(table.nights[after].time, UTC),
             nights=(left.size, right.size),
         )
-        # Nights between the two levels may be disturbed: the step was at any of them.
+        # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
-        stack = table.nights[after].cases[table.cases[row]].stack
-        yield TableStep(step, stack, range(first, last + 1))
+        yield TableStep(step, table.cases[case], range(first, last + 1))
 
 
 def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
@@ -165,12 +157,15 @@ def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
 
 
 def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
-    head, first = table.nights[max(cluster.nights)], min(cluster.nights)
-    base = next(night for night in reversed(table.nights[:first]) if stack in night.stacks)
+    place, first = max(cluster.nights), min(cluster.nights)
+    sides = (*reversed(table.nights[:first]), table.nights[place])
+    (base, before), *_, (head, after) = (
+        (night, lock) for night in sides if (lock := night.stack(stack))
+    )
     when = datetime.fromtimestamp(head.time, UTC)
     states = [
-        StackState(stack=stack, digest=night.stacks[stack], as_of=night.as_of)
-        for night in (base, head)
+        StackState(stack=stack, digest=lock.digest, as_of=night.as_of)
+        for night, lock in ((base, before), (head, after))
     ]
     digest = cache.digest(table.machine, *(state.digest for state in states))
     return Change(
@@ -178,13 +173,13 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
         verdict=Verdict.UNKNOWN,
         id=f"{when:%Y%m%d}-{stack}-anchored-{digest[:6]}",
         when=when,
-        before_run=base.run,
-        after_run=head.run,
+        before_run=base.id,
+        after_run=head.id,
         base=states[0],
         head=states[1],
         base_commit=base.commit,
         head_commit=head.commit,
-        packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
+        packages=differences(stack, before.packages, after.packages),
         **figures_of(cluster.steps),
     )
 
@@ -200,48 +195,14 @@ def figures_of(steps: Iterable[Step]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unite(candidates: Iterable[Change]) -> list[Change]:
-    """Sort candidates, strongest first, and join those of stacks with the same releases at once.
-
-    The joined candidate is that of the stack to which all the releases came.
-    """
-
-    def releases(of: Change) -> set[tuple[str, str | None, str | None]]:
-        return {(move.package, move.base, move.head) for move in of.packages}
-
-    def span(of: Change) -> tuple[str | None, ...]:
-        return of.series.machine, of.before_run, of.after_run
-
-    def strongest(candidate: Change) -> tuple[float, str]:
-        return -candidate.steps[0].strength, candidate.id
-
-    united: dict[str, Change] = {}
-    for one in sorted(candidates, key=lambda change: (-len(releases(change)), *strongest(change))):
-        with_all = (
-            other
-            for other in united.values()
-            if span(one) == span(other) and one.base.stack != other.base.stack
-            if releases(one) and releases(one) <= releases(other)
-        )
-        if other := next(with_all, None):
-            joined = figures_of((*other.steps, *one.steps))
-            united[other.id] = other.model_copy(update=joined)
-        else:
-            united[one.id] = one
-    return sorted(united.values(), key=strongest)
-
-
 def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     """Whether a `judged` change lies between the same runs as the candidate, at least in part.
 
     As nights are added, a known step may appear a night earlier or later; it must not count as new.
-    A confirmed change of another stack has judged the series that it names. `places` are those of
-    the runs of the candidate's table; names of other runs sort by time.
+    `places` are those of the runs of the candidate's table; names of other runs sort by time.
     """
-    stepped = {step.series for step in candidate.steps}
-    named = judged.confirmed and not stepped.isdisjoint((*judged.all_series, *judged.unplayed))
     machine_and_stack = candidate.series.machine, candidate.base.stack
-    if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
+    if (judged.series.machine, judged.base.stack) != machine_and_stack:
         return False
     both = judged, candidate
     order: list[Any] = [run for one in both for run in (one.before_run, one.after_run)]

@@ -27,7 +27,7 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
-from observatory.store.change import Change, SeriesName, StackState, finding_on, release_of
+from observatory.store.change import Change, SeriesName, StackState, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -183,7 +183,8 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     judged = [
         (step, finding)
         for step in candidate.steps
-        if (finding := finding_on(comparison, judged_as(step.series))) is not None
+        for series in [judged_as(step.series)]
+        if (finding := comparison.of(series.case, series.metric)) is not None
     ]
     confirmed = [
         (step, finding)
@@ -282,7 +283,7 @@ def _ratio_of(
     comparison = evidence.get(record.evidence or "")
     if series not in record.others or comparison is None:
         return None
-    finding = finding_on(comparison, series)
+    finding = comparison.of(series.case, series.metric)
     return None if finding is None else finding.ratio
 
 

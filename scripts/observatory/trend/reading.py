@@ -9,8 +9,8 @@ newest one make the trend.
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,8 +22,8 @@ from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
-from observatory.store.points import Points
-from observatory.trend.table import Night, NightCase, figures, of_run
+from observatory.store.points import Points, join
+from observatory.trend.table import Table, tables
 
 _Measured = TypeVar("_Measured", Run, Points)
 
@@ -32,20 +32,21 @@ _Measured = TypeVar("_Measured", Run, Points)
 class Sources:
     """All that a site is built from; files oldest first."""
 
-    nights: tuple[Night, ...] = ()  # runs, and stacks against their anchor, in no particular order
+    tables: tuple[Table, ...] = ()  # dated stacks against their anchor, of each machine
     runs: dict[str, Path] = field(default_factory=dict)  # by id, those that could be read
+    planned: dict[str, str] = field(default_factory=dict)  # case → its newest run
     changes: tuple[Change, ...] = ()  # confirmed by duets
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
     night_records: tuple[NightRecord, ...] = ()
-    # All files of points: those of dated stacks without what is in `nights`.
+    # All files of points: those of dated stacks without what is in `tables`.
     points: tuple[Points, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
 
 
 def read(results: Path, *, with_runs: bool = True) -> Sources:
-    """Read all of `results/`; without runs, these are only listed, and have no nights."""
+    """Read all of `results/`; without runs, these are only listed."""
     gc.disable()  # of millions of new objects none is garbage
     try:
         return _read(results.absolute(), with_runs=with_runs)
@@ -66,20 +67,26 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
 
     points = kinds.read_each(files.paths(Points, results), partial(load, Points), problems)
     points.sort(key=lambda file: (file.started, file.id))
-    ratios, notes = of_points(points)
-    # Points of years would fill the memory, and those of dated stacks are in the nights.
+    stacks, notes = trend_points(points)
+    trends = tables(stacks)
+    # Points of years would fill the memory, and those of dated stacks are in the tables.
     points = [p if p.release else p.model_copy(update={"cases": ()}) for p in points]
-    paths, nights = result_files.runs(results), list[Night]()
+
+    def cases(path: Path) -> tuple[Path, list[str]]:
+        return path, [result.case.id for result in load(Run, path).results]
+
+    paths, planned = result_files.runs(results), dict[str, str]()
     if with_runs:
-        nights = kinds.read_each(paths, lambda path: of_run(load(Run, path)), problems)
-        names = {night.run for night in nights}
-        paths = [path for path in paths if path.stem in names]
+        read_runs = kinds.read_each(paths, cases, problems)
+        paths = [path for path, _ in read_runs]
+        planned = {case: path.stem for path, own in read_runs for case in own}
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
     return Sources(
-        nights=(*nights, *ratios),
+        tables=trends,
         runs={path.stem: path for path in paths},
+        planned=planned,
         changes=tuple(change for change in changes if change.confirmed),
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
@@ -88,46 +95,6 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
         points=tuple(points),
         notes=notes,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
-    )
-
-
-def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
-    """Return the nights of all points of dated stacks, and sentences about points on no trend."""
-    stacks, notes = trend_points(points)
-    places = {
-        case.case: NightCase(case.python, case.stack) for stack in stacks for case in stack.cases
-    }
-    return tuple(_night(stack, places) for stack in stacks), notes
-
-
-def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
-    """Return the night of a file of points, dated as the stack, not as the measurement.
-
-    `places`: interpreter and stack of cases without points in it.
-    """
-    intervals = {
-        case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
-    }
-    cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
-    for missing in stack.missing:
-        place = places.get(missing.case, NightCase("", ""))
-        failed = replace(place, status="failed", reason=missing.reason)
-        cases.setdefault(missing.case, failed)
-    metrics, block = figures([intervals.get(case, {}) for case in cases])
-    return Night(
-        run=stack.id,
-        kind="anchored",
-        profile=stack.anchor,
-        # A stack as of today has only what was released before its measurement.
-        time=int(min(stack.when, stack.started).timestamp()),
-        commit=stack.commit,
-        machine=stack.machine.id,
-        stacks={lock.name: lock.digest for lock in stack.stacks},
-        packages={lock.name: lock.packages for lock in stack.stacks},
-        cases=cases,
-        metrics=metrics,
-        figures=block,
-        as_of=f"{stack.when:%Y-%m-%d}" if stack.origin == "backfill" else None,
     )
 
 
@@ -155,19 +122,4 @@ def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[st
         for (old, new), count in lost.items()
         if count
     )
-    return tuple(map(_join, stacks.values())), tuple(notes)
-
-
-def _join(parts: Sequence[Points]) -> Points:
-    """Join the files of one stack, oldest first; the last measurement of a case counts."""
-    if len(parts) == 1:
-        return parts[0]
-    cases = {case.case: case for part in parts for case in part.cases}
-    missing = {case.case: case for part in parts for case in part.missing if case.case not in cases}
-    update = {
-        "cases": tuple(cases.values()),
-        "missing": tuple(missing.values()),
-        "stacks": tuple({stack.name: stack for part in parts for stack in part.stacks}.values()),
-        "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
-    }
-    return parts[-1].model_copy(update=update)
+    return tuple(map(join, stacks.values())), tuple(notes)

@@ -7,7 +7,7 @@ machine are independent, so that of a release over another one is their sum in q
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,7 +22,7 @@ from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import RATE, Sample, direction
 from observatory.store.change import order
-from observatory.store.points import AnchoredPoint, CasePoints, Points
+from observatory.store.points import AnchoredPoint, CasePoints, Points, join
 from observatory.trend.levels import Piece, fit, interval
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
@@ -37,22 +37,6 @@ CERTAIN: Final = 8.0
 step begins there: 55 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRelease:
-    """A release that was measured against the anchor, or was planned to be."""
-
-    version: str
-    when: datetime  # the day of the release
-    previous: str | None  # the release before it, measured or not
-    stacks: Mapping[str, Mapping[str, str]]  # stack → package → version, as it was installed
-    points: Mapping[str, CasePoints]  # by case
-    missing: Mapping[str, str]  # case → why it has no points
-
-    def point(self, case: str, metric: str) -> AnchoredPoint | None:
-        points = self.points[case].points if case in self.points else ()
-        return next((point for point in points if point.metric == metric), None)
-
-
 @dataclass(frozen=True, eq=False)  # without slots, since it keeps its levels
 class ReleaseAxis:
     """The releases of a package that were measured against one anchor on one machine, in order.
@@ -63,16 +47,16 @@ class ReleaseAxis:
     package: str
     machine: Machine
     anchor: str
-    releases: tuple[MeasuredRelease, ...]
+    releases: tuple[Points, ...]
     last: datetime
 
     @property
-    def measured(self) -> tuple[MeasuredRelease, ...]:
+    def measured(self) -> tuple[Points, ...]:
         """Releases with points: the others could not be installed, or failed."""
-        return tuple(release for release in self.releases if release.points)
+        return tuple(release for release in self.releases if release.cases)
 
     @property
-    def steps(self) -> tuple[tuple[MeasuredRelease, MeasuredRelease], ...]:
+    def steps(self) -> tuple[tuple[Points, Points], ...]:
         """Each measured release but the first, after the measured one before it."""
         return tuple(pairwise(self.measured))
 
@@ -84,7 +68,7 @@ class ReleaseAxis:
         A step counts if neither of its neighbours can be on the other level.
         """
         steps = {}
-        cases = {case.case: case for release in self.measured for case in release.points.values()}
+        cases = {case.case: case for release in self.measured for case in release.cases}
         for case, metric in product(cases.values(), MAIN):
             points = ((r.version, r.point(case.case, metric)) for r in self.measured)
             known = [(version, point) for version, point in points if point and scatters(point)]
@@ -135,8 +119,8 @@ class ReleaseEffect:
 class Result:
     """All effects of a release over another one."""
 
-    base: MeasuredRelease
-    head: MeasuredRelease
+    base: Points
+    head: Points
     effects: tuple[ReleaseEffect, ...]
 
     @property
@@ -156,7 +140,7 @@ class Result:
         return max((effect.detectable or 0.0 for effect in self.main), default=None)
 
 
-def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
+def axes(files: Iterable[Points]) -> tuple[ReleaseAxis, ...]:
     """Group the measured releases by package, the machine with the latest measurement first.
 
     `files`: oldest measurement first. The last measurement of a case counts.
@@ -165,37 +149,13 @@ def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
     for file in files:
         if file.release is not None:
             key = (canonicalize_name(file.release.package), file.machine.id, file.anchor)
-            groups.setdefault(key, {}).setdefault(file.release.version, []).append(file)
-    axes_of: dict[str, list[ReleaseAxis]] = {}
+            groups.setdefault(key, {}).setdefault(file.version, []).append(file)
+    found = []
     for (package, _, anchor), versions in groups.items():
-        ordered = sorted(versions, key=order)
         newest = max((group[-1] for group in versions.values()), key=lambda file: file.started)
-        releases = tuple(_measured(version, versions[version]) for version in ordered)
-        axis = ReleaseAxis(package, newest.machine, anchor, releases, newest.started)
-        axes_of.setdefault(package, []).append(axis)
-    return {
-        package: tuple(sorted(group, key=lambda axis: axis.last, reverse=True))
-        for package, group in sorted(axes_of.items())
-    }
-
-
-def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
-    points = {case.case: case for file in files for case in file.cases}
-    # The first release of a span has no record of the one before it.
-    previous = (file.release.previous for file in files[::-1] if file.release)
-    return MeasuredRelease(
-        version=version,
-        when=files[-1].when,
-        previous=next(filter(None, previous), None),
-        stacks={stack.name: stack.packages for file in files for stack in file.stacks},
-        points=points,
-        missing={
-            lost.case: lost.reason
-            for file in files
-            for lost in file.missing
-            if lost.case not in points
-        },
-    )
+        releases = tuple(join(versions[version]) for version in sorted(versions, key=order))
+        found.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
+    return tuple(sorted(found, key=lambda axis: (axis.package, -axis.last.timestamp())))
 
 
 def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
@@ -212,7 +172,7 @@ def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
         pairs = [
             (place, (case, before, after))
             for place, (_, base, head) in enumerate(steps)
-            for case in head.points.values()
+            for case in head.cases
             for after in case.points
             if after.metric in family and (before := base.point(case.case, after.metric))
             if scatters(before, after) or assess is _counts
@@ -260,11 +220,6 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
             ReleaseEffect(case.case, case.python, after.metric, of.interval, detectable, verdict)
         )
     return effects
-
-
-def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
-    """Return the ratio of one release's figure to another's, with the 95 % interval."""
-    return _sample(base, head).interval
 
 
 def _counts(pairs: Sequence[Pair]) -> list[ReleaseEffect]:

@@ -103,7 +103,7 @@ def build(
     sources = reading.read(results) if sources is None else sources
     documented = (output / addresses.file(addresses.DOCS)).is_file()
     site = Site(root, results, sources, base, documented)
-    _ = site.tables, site.experiments  # a wrong declaration is no fault of a page
+    _ = site.experiments  # a wrong declaration is no fault of a page
     folder = _folder(output)
     folder.put(f"static/{STYLES.name}", lambda: STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):

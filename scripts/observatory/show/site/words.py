@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.app.case_names import name
+from duetbench.core.model import Run
 from duetbench.core.text import visible
 from duetbench.report import formats
 from duetbench.report.formats import quantity
@@ -19,7 +20,7 @@ from duetbench.report.html import comparison_page
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses
-from observatory.trend.table import Night
+from observatory.store.points import Points
 
 __all__ = ["name", "quantity"]
 
@@ -74,20 +75,22 @@ def labelled(table: Markup) -> Markup:
     return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
-def point_command(night: Night, case_id: str) -> str:
-    """Return the shell command that measures a night's case again, at the same commit."""
-    select = ("--select", glob.escape(case_id))
-    if night.ratio and night.as_of is not None:
-        days = ("--since", night.as_of, "--until", night.as_of)
+def point_command(case: str, of: Points | Run | None) -> str:
+    """Return the shell command that measures a case again, as a night or a run did."""
+    select = ("--select", glob.escape(case))
+    if isinstance(of, Points) and of.as_of is not None:
+        days = ("--since", of.as_of, "--until", of.as_of)
         return shlex.join(("observatory", "backfill", *days, *select))
-    if night.ratio:
-        command = shlex.join(("observatory", "anchor", "run", *select))
-    else:
-        profile = night.profile if night.profile in PROFILES else "nightly"
-        command = shlex.join(("observatory", "measure", "--profile", profile, *select))
-    if not night.commit or not night.commit.isalnum():
+    words = ("anchor", "run") if isinstance(of, Points) else ("measure", "--profile", profile(of))
+    command = shlex.join(("observatory", *words, *select))
+    if of is None or not of.commit or not of.commit.isalnum():
         return command
-    return f"git switch --detach {night.commit[:12]} && observatory setup && {command}"
+    return f"git switch --detach {of.commit[:12]} && observatory setup && {command}"
+
+
+def profile(run: Run | None) -> str:
+    """Return the profile of a run, or `nightly` if `observatory measure` does not know it."""
+    return run.profile if run and run.profile in PROFILES else "nightly"
 
 
 def fill(template: str, **context: Any) -> str:

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.matrix.published import Published
-from observatory.matrix.schema import PROFILES
 from observatory.show import addresses
 from observatory.show.claims import Answer, ratio
+from observatory.show.site import words
 from observatory.show.site.charts import Caption, PlotRow, Scale, interval_plot
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
@@ -44,8 +44,7 @@ def _list(site: Site) -> Iterator[PageFile]:
 
 def _page(site: Site, name: str) -> Iterator[PageFile]:
     section = site.experiments[name]
-    profile = section.runs[0].run.profile if section.runs else "nightly"
-    profile = profile if profile in PROFILES else "nightly"
+    profile = words.profile(section.runs[0].run if section.runs else None)
     select = ("--profile", profile, "--select", f"{glob.escape(name)}/*")
     served = name in site.published or section.runs
     answers = section.answers

@@ -19,7 +19,7 @@ from observatory.show import addresses, quoting
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.pages.story import function, rows
-from observatory.show.site.words import fill
+from observatory.show.site.words import fill, utc
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
 from observatory.trend.table import Table
@@ -45,7 +45,9 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _first(site: Site) -> Iterator[PageFile]:
-    longest = max((table.nights for table in site.tables.values()), key=len, default=())
+    longest = max((table.nights for table in site.sources.tables), key=len, default=())
+    times = [table.nights[-1].time for table in site.sources.tables]
+    times += [int(utc(summary.run.started).timestamp()) for summary in site.newest[:1]]
     tables = site.cases
     headline = headline_case(tables, site.changes_by_case)
     chart, finding = None, ""
@@ -63,7 +65,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         "and the same question for your own application.",
         cards=cards(site, year),
         nights=longest,
-        last=max((table.nights[-1].time for table in site.tables.values()), default=0),
+        last=max(times, default=0),
         chart=chart,
         finding=finding,
         headline=headline,
@@ -104,14 +106,13 @@ def headline_case(
 ) -> str:
     """Return the case of the chart; empty without a series.
 
-    It has CPU per request, against an anchor if possible, on most nights; of equal ones, it is the
-    one with most changes.
+    It has CPU per request on most nights; of equal ones, it is the one with most changes.
     """
 
-    def place(case: str) -> tuple[bool, bool, int, int, str]:
+    def place(case: str) -> tuple[bool, int, int, str]:
         first = tables[case][0]
         requests = CPU in first.metrics and CPU in trends.metrics(first, case)
-        return requests, first.ratio, first.length(case), len(changes.get(case, ())), case
+        return requests, first.length(case), len(changes.get(case, ())), case
 
     lines = [case for case, of in tables.items() if of[0].length(case) > 1]
     return max(lines, key=place, default="")

@@ -12,8 +12,6 @@ from markupsafe import Markup
 from duetbench.app import case_names
 from duetbench.core.comparison import differences
 from duetbench.core.metrics import CPU
-from duetbench.core.units import Interval
-from duetbench.report import formats
 from observatory.show import addresses, quoting
 from observatory.show.site.charts import Caption
 from observatory.show.site.pages import story, trends
@@ -26,11 +24,11 @@ from observatory.show.site.pages.site import (
     guard,
     render,
 )
-from observatory.trend import releases
 from observatory.trend.quotes import Quote
-from observatory.trend.releases import START, MeasuredRelease, ReleaseAxis, Result
+from observatory.trend.releases import START, ReleaseAxis, Result
+from observatory.trend.table import points, tables
 
-_FIRST: Final = "Each release alone, since the first, whose error is in the other intervals."
+_FIRST: Final = "Each release alone, with the 95 % interval of its ratio to the fixed stack."
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -91,69 +89,21 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     None without two points.
     """
     metric = largest.metric if largest else CPU
-    cases = (case for release in axis.releases for case in release.points)
+    cases = (case.case for release in axis.releases for case in release.cases)
     case = largest.case if largest else next(cases, "")
-    points = sorted(over_first(axis, case, metric), key=lambda point: point[0].when)
-    figures = [figure for _, figure, _ in points]
-    if len(figures) - figures.count(None) < 2:
+    (table,) = tables(axis.releases)
+    known = case in table.cases and metric in table.metrics
+    if not known or sum(bool(point.figure) for point in points(table, case, metric)) < 2:
         return None
-    marks = [
-        {**mark, "name": mark["name"].removeprefix(f"{axis.package} ")}
-        for mark in trends.marks(site, case, metric)
-        if mark["name"].startswith(f"{axis.package} ")
-    ]
-    line = {
-        "label": axis.machine.id,
-        "kind": "releases",
-        "anchor": axis.anchor,
-        "run": [release.version for release, *_ in points],
-        "time": [int(release.when.timestamp()) for release, *_ in points],
-        "status": ["measured" if figure else "failed" for figure in figures],
-        "note": [note for *_, note in points],
-        "metrics": [
-            {
-                "name": metric,
-                "title": quoting.title(metric),
-                "format": "×",
-                "mean": [figure and figure.estimate for figure in figures],
-                "low": [figure and figure.low for figure in figures],
-                "high": [figure and figure.high for figure in figures],
-            }
-        ],
-        "gaps": [],
-        "changes": marks,
-    }
-    rows = [
-        (f"{release.when:%Y-%m-%d}", release.version, *_words(figure), note)
-        for release, figure, note in reversed(points)
-    ]
+    of = trends.nights(table, case)
+    document = trends.document(site, case, {table: of}, metric)
+    own = f"{axis.package} "
+    for line in document["tables"]:
+        marks = [mark for mark in line["changes"] if mark["name"].startswith(own)]
+        line["changes"] = [{**mark, "name": mark["name"].removeprefix(own)} for mark in marks]
     about = Caption("releases", f"{quoting.title(metric)}: {case_names.name(case)}", _FIRST)
-    config = {"document": {"format": trends.FORMAT, "tables": [line]}, "metric": metric}
-    return trends.figure(about, config, "change since the first", rows)
-
-
-def _words(figure: Interval | None) -> tuple[str, str]:
-    return formats.change(figure), formats.ends(figure)
-
-
-def over_first(
-    axis: ReleaseAxis, case: str, metric: str
-) -> Iterator[tuple[MeasuredRelease, Interval | None, str]]:
-    """Return each release over the first that has the case: 1, with its error in the others.
-
-    A release in which it could not be measured has the reason.
-    """
-    first = None
-    for release in axis.releases:
-        point = release.point(case, metric)
-        if point is None:
-            if case in release.missing:
-                yield release, None, release.missing[case]
-        elif first is None:
-            first = point
-            yield release, Interval(1.0), "the first"
-        else:
-            yield release, releases.ratio(first, point), ""
+    config = {"document": document, "metric": metric, "releases": True}
+    return trends.chart(about, config, case, table, of)
 
 
 def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
@@ -197,6 +147,7 @@ def _command(name: str, result: Result) -> str:
 
 def _differences(result: Result) -> list[str]:
     """Return what differs between the locks of two releases, in any stack."""
-    before, after = result.base.stacks, result.head.stacks
-    moves = (differences(s, dict(before[s]), dict(after[s])) for s in before.keys() & after.keys())
+    before = {stack.name: stack.packages for stack in result.base.stacks}
+    after = {stack.name: stack.packages for stack in result.head.stacks}
+    moves = (differences(s, before[s], after[s]) for s in before.keys() & after.keys())
     return sorted({str(move) for of_stack in moves for move in of_stack})

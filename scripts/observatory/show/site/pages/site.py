@@ -28,7 +28,7 @@ from observatory.store.change import Change, order
 from observatory.trend.quotes import Key, Quote, quote_of, quotes
 from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes, judged
-from observatory.trend.table import KINDS, Kind, Night, Table, tables
+from observatory.trend.table import Table
 
 _REMOTE: Final = (
     r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
@@ -123,31 +123,15 @@ class Site:
         return load_published(self.root)
 
     @cached_property
-    def tables(self) -> Mapping[tuple[str, Kind], Table]:
-        """All nights by machine and kind, without those of a machine that has impossible ones."""
-        known: dict[tuple[str, Kind], Table] = {}
-        by_machine = group((night.machine, night) for night in self.sources.nights)
-        for machine, nights in sorted(by_machine.items()):
-            for table in spare(self.broken, f"Nights of {machine}", partial(tables, nights), ()):
-                known[table.machine, table.kind] = table
-        return known
-
-    @cached_property
-    def nights(self) -> Mapping[str, Night]:
-        """Every night by its run's id, also of profiles without a trend; oldest first."""
-        # The id of a run begins with its time.
-        return {n.run: n for n in sorted(self.sources.nights, key=lambda night: night.run)}
-
-    @cached_property
     def planned(self) -> frozenset[str]:
-        """All cases with a page: those that any night planned."""
-        return frozenset(case for night in self.nights.values() for case in night.cases)
+        """All cases with a page: those that any night or run planned."""
+        return frozenset({*self.cases, *self.sources.planned})
 
     @cached_property
     def newest(self) -> tuple[RunSummary, ...]:
-        """The newest runs of each machine and profile, summarised."""
-        runs = reference_runs(self.results)
-        return tuple(summary for summary in runs if summary.run.id in self.sources.runs)
+        """The newest runs of each machine and profile, summarised, the newest first."""
+        runs = [each for each in reference_runs(self.results) if each.run.id in self.sources.runs]
+        return tuple(sorted(runs, key=lambda each: each.run.started, reverse=True))
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
@@ -183,8 +167,8 @@ class Site:
     @cached_property
     def effects(self) -> Mapping[ReleaseAxis, Mapping[str, Result]]:
         """What each release did, by axis and version."""
-        every = [axis for of in axes(self.sources.points).values() for axis in of]
-        return spare(self.broken, "Releases", lambda: judged(every), {})
+        make = partial(judged, axes(self.sources.points))
+        return spare(self.broken, "Releases", make, {})
 
     @cached_property
     def quotes(self) -> Mapping[Key, Quote]:
@@ -197,8 +181,9 @@ class Site:
         axes_of = group((axis.package, axis) for axis in self.effects)
         versions = group(self.quotes)
         stacks: dict[str, Mapping[str, str]] = {}
-        for night in sorted(self.sources.nights, key=lambda night: night.time):
-            stacks |= night.packages
+        nights = (night for table in self.sources.tables for night in table.nights)
+        for night in sorted(nights, key=lambda night: night.time):
+            stacks |= {stack.name: stack.packages for stack in night.stacks}
         return {
             name: ReleasedPackage(
                 name,
@@ -245,24 +230,9 @@ class Site:
 
     @cached_property
     def cases(self) -> Mapping[str, tuple[Table, ...]]:
-        """Each case of a trend with its tables, by kind (`KINDS`), longest first.
-
-        A kind with only one point of a case comes last, as it has no line to show.
-        """
-        kinds = list(KINDS)
-        lengths = {
-            (case, table): table.length(case)
-            for table in self.tables.values()
-            for case in table.cases
-        }
-        series = {(case, table.kind) for (case, table), nights in lengths.items() if nights > 1}
-
-        def place(entry: tuple[str, Table]) -> tuple[bool, int, int, str]:
-            case, table = entry
-            short = (case, table.kind) not in series
-            return short, kinds.index(table.kind), -lengths[entry], table.machine
-
-        return group(sorted(lengths, key=place))
+        """Each case of a trend with the tables that have it, that with most nights first."""
+        pairs = ((case, table) for table in self.sources.tables for case in table.cases)
+        return group(sorted(pairs, key=lambda pair: (-pair[1].length(pair[0]), pair[1].machine)))
 
     @cached_property
     def changes_by_case(self) -> Mapping[str, tuple[Change, ...]]:

@@ -21,7 +21,6 @@ from observatory.show.site.charts import TONES, Caption, PlotRow, around, bar, i
 from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike
 from observatory.show.site.words import day
-from observatory.store.change import SeriesName, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseAxis, ReleaseEffect, Result
 
@@ -188,10 +187,9 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[PlotRow]:
             if here != own and _is_repeated(effect, quote):
                 label = f"Alone, {_how(effect.metric, quote)}{_where(effect.case, here[2])}"
                 yield _effect(label, effect)
-    series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
         if (comparison.base.label, comparison.head.label) == sides(quote) and (
-            finding := finding_on(comparison, series)
+            finding := comparison.of(quote.case, quote.metric)
         ):
             label = f"Both side by side, {day(comparison.started)}, {comparison.machine.id}"
             href = root + addresses.comparison(comparison.id)

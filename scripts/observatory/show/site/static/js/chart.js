@@ -6,15 +6,14 @@
  * If a file cannot be fetched or read, the page says so, and keeps the table that it was built with.
  */
 
-import { day, interval, named, quotient } from "./formats.js";
+import { change, day, interval, quotient, times } from "./formats.js";
 
 /** @import uPlot from "uplot" */
 /**
- * A metric's figures; ratios are shown as changes since the first.
+ * A metric's ratios to the anchor, shown as changes since the first.
  * @typedef {object} Metric
  * @property {string} name
  * @property {string} title
- * @property {string} format
  * @property {(number | null)[]} mean
  * @property {(number | null)[]} low
  * @property {(number | null)[]} high
@@ -23,21 +22,18 @@ import { day, interval, named, quotient } from "./formats.js";
  * A case on one machine, as `pages/trends.py` writes it.
  * @typedef {object} Table
  * @property {string} label
- * @property {string} kind
- * @property {string | null} anchor
+ * @property {string} anchor
  * @property {number[]} time
  * @property {string[]} run
- * @property {string[]} status
  * @property {string[]} note
  * @property {Metric[]} metrics
- * @property {number[]} gaps
  * @property {{metric: string, time: number, name: string, tone: string, label: string, href: string}[]} changes
  */
 /** @typedef {{format: number, tables: Table[]}} Document */
-/** @typedef {{source?: string, document?: Document, metric: string}} Config */
-/** @typedef {{x: number, run: string, mean: number | null, low: number | null, high: number | null, judged: boolean, note: string}} Point */
+/** @typedef {{source?: string, document?: Document, metric: string, releases?: boolean}} Config */
+/** @typedef {{x: number, run: string, mean: number | null, low: number | null, high: number | null, note: string}} Point */
 
-const FORMAT = 5;
+const FORMAT = 6;
 const ROWS = 150; // of the table below
 const LABELS = 3; // rows of names above a chart
 const LINE = 20; // px, of such a row
@@ -66,8 +62,7 @@ async function load(address) {
 
 /** A table's points of a metric, from the first figure on. @param {Table} table @param {Metric} metric @returns {Point[]} */
 export function points(table, metric) {
-  const judged = metric.mean.map((mean, night) => mean != null && table.status[night] === "measured");
-  const first = table.anchor ? metric.mean.find((_, night) => judged[night]) : 1;
+  const first = metric.mean.find((mean) => mean != null);
   const over = (/** @type {number | null} */ figure) => (figure == null ? null : figure / (first ?? 1));
   const every = table.time.map((x, night) => ({
     x,
@@ -75,33 +70,28 @@ export function points(table, metric) {
     mean: over(metric.mean[night]),
     low: over(metric.low[night]),
     high: over(metric.high[night]),
-    judged: judged[night],
-    note: [table.status[night], table.note[night]].filter((text) => text && text !== "measured").join(": "),
+    note: table.note[night],
   }));
-  return every.slice(Math.max(0, every.findIndex(({ judged }) => judged)));
+  return every.slice(Math.max(0, every.findIndex(({ mean }) => mean != null)));
 }
 
 /**
- * Columns for uPlot: x, then mean, low and high of each line. Null interrupts a line: what is missing,
- * and before a gap or a break; undefined does not: other lines' nights, and what may not be judged.
- * @param {Point[][]} lines @param {number[][]} cuts @returns {(number | null | undefined)[][]}
+ * Columns for uPlot: x, then mean, low and high of each line. Null interrupts a line: what is missing;
+ * undefined, at other lines' nights, does not.
+ * @param {Point[][]} lines @returns {(number | null | undefined)[][]}
  */
-export function columns(lines, cuts) {
-  const xs = [...new Set([...lines.flat().map(({ x }) => x), ...cuts.flat()])].sort((a, b) => a - b);
-  return [xs, ...lines.flatMap((line, place) => {
+export function columns(lines) {
+  const xs = [...new Set(lines.flat().map(({ x }) => x))].sort((a, b) => a - b);
+  return [xs, ...lines.flatMap((line) => {
     const at = new Map(line.map((point) => [point.x, point]));
-    const value = (/** @type {"mean" | "low" | "high"} */ part) => xs.map((x) => {
-      const point = at.get(x);
-      if (!point) return cuts[place].includes(x) ? null : undefined;
-      return point.judged ? point[part] : point.mean == null ? null : undefined;
-    });
+    const value = (/** @type {"mean" | "low" | "high"} */ part) => xs.map((x) => at.get(x)?.[part]);
     return [value("mean"), value("low"), value("high")];
   })];
 }
 
 /** Ends of the upright axis; a few wide intervals do not squeeze the others. @param {Point[]} shown @returns {[number, number]} */
 export function limits(shown) {
-  const known = shown.filter(({ judged }) => judged);
+  const known = shown.filter(({ mean }) => mean != null);
   if (!known.length) return [0, 1];
   const halves = known.map(({ low, high }) => (low == null || high == null ? 0 : (high - low) / 2)).sort((a, b) => a - b);
   const half = halves[Math.floor(0.9 * (halves.length - 1))];
@@ -125,7 +115,6 @@ class Chart {
     this.content = content;
     this.place = /** @type {HTMLElement} */ (figure.querySelector(".chart-plot"));
     this.says = /** @type {HTMLElement} */ (figure.querySelector(".chart-says"));
-    this.kind = content.tables[0].kind;
     this.metric = config.metric;
     const choice = figure.querySelector("select");
     if (choice) this.#choose(choice);
@@ -136,19 +125,14 @@ class Chart {
     figure.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** Let a reader choose among the metrics of each kind of figures; the address has the choice. @param {HTMLSelectElement} choice */
+  /** Let a reader choose among the metrics; the address has the choice. @param {HTMLSelectElement} choice */
   #choose(choice) {
-    const titles = new Map(this.content.tables.flatMap(({ kind, metrics }) =>
-      metrics.map(({ name, title }) => [kind === this.kind ? name : `${kind}:${name}`, title])));
+    const titles = new Map(this.content.tables.flatMap(({ metrics }) => metrics.map(({ name, title }) => [name, title])));
     choice.replaceChildren(...[...titles].map(([value, title]) => new Option(title, value)));
-    const take = () => {
-      [this.kind, this.metric] = choice.value.includes(":") ? choice.value.split(":", 2) : [this.content.tables[0].kind, choice.value];
-    };
     const asked = new URLSearchParams(location.search).get("metric") ?? this.metric;
-    choice.value = titles.has(asked) ? asked : this.metric;
-    take();
+    this.metric = choice.value = titles.has(asked) ? asked : this.metric;
     choice.addEventListener("change", () => {
-      take();
+      this.metric = choice.value;
       const query = choice.value === this.config.metric ? "" : `?metric=${encodeURIComponent(choice.value)}`;
       history.replaceState(null, "", `${location.pathname}${query}${location.hash}`);
       this.#draw();
@@ -159,24 +143,21 @@ class Chart {
 
   /** @returns {[Table, Metric][]} */
   get #shown() {
-    const tables = this.content.tables.filter(({ kind }) => kind === this.kind);
-    return tables.flatMap((table) => table.metrics.filter(({ name }) => name === this.metric).map((metric) => /** @type {[Table, Metric]} */ ([table, metric])));
+    return this.content.tables.flatMap((table) => table.metrics.filter(({ name }) => name === this.metric).map((metric) => /** @type {[Table, Metric]} */ ([table, metric])));
   }
 
   #draw() {
     const every = this.#shown;
     if (!every.length) return;
     // A point alone is no line: of a ratio it says nothing.
-    const long = every.filter(([table, metric]) => points(table, metric).filter(({ judged }) => judged).length > 1);
+    const long = every.filter(([table, metric]) => points(table, metric).filter(({ mean }) => mean != null).length > 1);
     const shown = long.length ? long : every.slice(0, 1);
-    const [table, figures] = shown[0];
+    const [table] = shown[0];
     const lines = shown.map(([table, metric]) => points(table, metric));
-    const cuts = shown.map(([table]) => table.gaps.map((time) => time + 1));
     const marks = table.changes.filter(({ metric, time }) => metric === this.metric && time >= (lines[0][0]?.x ?? 0));
-    const data = columns(lines, cuts);
+    const data = columns(lines);
     this.lines = lines;
     this.labels = shown.map(([table]) => table.label);
-    this.write = table.anchor ? named("change") : named(figures.format);
     this.#width = this.place.clientWidth;
     this.place.replaceChildren();
     this.figure.querySelector(".chart-legend")?.replaceChildren(...(shown.length > 1 ? this.labels : []).map((textContent, place) =>
@@ -207,7 +188,7 @@ class Chart {
         ...axis,
         size: (_, values) => 18 + LETTER * Math.max(3, ...(values ?? []).map((text) => text.length)),
         // Ticks are round: `+5.00 %` is `+5 %`.
-        values: (_, ticks) => ticks.map((tick) => this.write?.(tick).replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "") ?? ""),
+        values: (_, ticks) => ticks.map((tick) => change(tick).replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "")),
       }],
       series: [{}, ...lines.flatMap((line, place) => [
         { stroke: colours[place], width: 2, dash: place > 4 ? [7, 4] : [], points: { show: line.length <= DOTTED, size: 6, fill: colours[place] } },
@@ -239,27 +220,22 @@ class Chart {
 
   /** Describe the points at a place, or the visible range, in a sentence. @param {number | null} at */
   #say(at) {
-    const { write = String, lines = [] } = this;
+    const { lines = [] } = this;
     const x = at === null ? null : this.#plot?.data[0][at];
     const found = lines.flatMap((line, place) => line.filter((point) => point.x === x && point.mean != null).map((point) => {
-      const name = lines.length > 1 ? `${this.labels?.[place]}: ` : this.kind === "releases" ? `${point.run}: ` : "";
-      const ends = point.low == null || point.high == null ? "" : ` (${this.#within(point)})`;
-      return `${name}${write(Number(point.mean))}${ends}${point.note && `, ${point.note}`}`;
+      const name = lines.length > 1 ? `${this.labels?.[place]}: ` : this.config.releases ? `${point.run}: ` : "";
+      const ends = point.low == null || point.high == null ? "" : ` (${quotient({ mean: 1, low: 1, high: 1 }, point).within})`;
+      return `${name}${change(Number(point.mean))}${ends}${point.note && `, ${point.note}`}`;
     }));
     this.says.textContent = found.length ? `${day(Number(x))}: ${found.join("; ")}` : this.#range();
-  }
-
-  /** @param {Point} point */
-  #within({ mean, low, high }) {
-    return this.#shown[0][0].anchor ? quotient({ mean: 1, low: 1, high: 1 }, { mean, low, high }).within : interval(Number(mean), low, high, this.write ?? String);
   }
 
   /** What the visible range did: both ends stand against one anchor. */
   #range() {
     const { min = -Infinity, max = Infinity } = this.#plot?.scales.x ?? {};
-    const known = (this.lines?.[0] ?? []).filter(({ x, judged, low }) => judged && low != null && x >= min && x <= max);
+    const known = (this.lines?.[0] ?? []).filter(({ x, low }) => low != null && x >= min && x <= max);
     const [first, last] = [known[0], known.at(-1)];
-    if (this.kind !== "anchored" || !last || first === last) return HELP;
+    if (this.config.releases || !last || first === last) return HELP;
     const { change, within } = quotient(first, last);
     return `${day(first.x)} to ${day(last.x)}: ${change} (${within}). ${HELP}`;
   }
@@ -281,7 +257,6 @@ class Chart {
   /** Write the chosen metric into the table below. */
   #tabulate() {
     const [table, metric] = this.#shown[0];
-    const write = named(metric.format);
     const title = this.figure.querySelector("figcaption strong");
     if (title) title.textContent = metric.title;
     this.figure.querySelectorAll("thead th")[2].textContent = metric.title;
@@ -290,8 +265,8 @@ class Chart {
       const row = document.createElement("tr");
       const mean = metric.mean[night];
       row.append(Object.assign(document.createElement("th"), { scope: "row", textContent: day(table.time[night]) }), ...[
-        table.run[night], mean == null ? "—" : write(mean),
-        mean == null ? "" : interval(mean, metric.low[night], metric.high[night], write), table.note[night],
+        table.run[night], mean == null ? "—" : times(mean),
+        mean == null ? "" : interval(mean, metric.low[night], metric.high[night], times), table.note[night],
       ].map((textContent, column) => Object.assign(document.createElement("td"), { textContent, className: column === 1 || column === 2 ? "number" : "" })));
       return row;
     }));

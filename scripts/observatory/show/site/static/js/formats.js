@@ -3,8 +3,6 @@
 
 /** @typedef {(value: number) => string} Formatter */
 
-/** @type {readonly (readonly [number, string, number])[]} */
-const STEPS = [[1, "s", 1], [1e-3, "ms", 1e3], [1e-6, "µs", 1e6]];
 const SPREAD = 0.25;
 const ROUNDING = 1e-9; // of means over logarithms, relative
 
@@ -25,28 +23,11 @@ function grouped(value, decimals) {
   });
 }
 
-/** @type {Formatter} */
-function seconds(value) {
-  const step = STEPS.find(([least]) => Math.abs(value) >= least);
-  return step ? `${significant(value * step[2])} ${step[1]}` : `${significant(value * 1e9)} ns`;
-}
+/** A ratio to the anchor. @type {Formatter} */
+export const times = (value) => `${significant(value, 4)} ×`;
 
-/** @type {Readonly<Record<string, Formatter>>} */
-const KNOWN = {
-  seconds,
-  rate: (value) => `${significant(value, value >= 1000 ? 4 : 3)}/s`,
-  size: (value) => `${significant(value / 1e6)} MB`,
-  share: (value) => `${significant(value * 100)} %`,
-  cores: (value) => value.toFixed(2),
-  count: (value) => grouped(value, 0),
-  significant: (value) => significant(value),
-  change: (value) => (Math.abs(value - 1) < ROUNDING ? "0 %" : percent(value)),
-};
-
-/** The formatter of this name; for any other name, the name is the unit. @param {string} name @returns {Formatter} */
-export function named(name) {
-  return KNOWN[name] ?? ((value) => `${significant(value, 4)} ${name}`.trim());
-}
+/** A ratio as a signed change; of equal figures `0 %`. @type {Formatter} */
+export const change = (value) => (Math.abs(value - 1) < ROUNDING ? "0 %" : percent(value));
 
 /** A ratio as a signed change, `+1.23 %`, or from 2 on as a factor. @param {number} ratio */
 export function percent(ratio) {
@@ -62,12 +43,12 @@ export function percent(ratio) {
  */
 export function interval(mean, low, high, write) {
   if (low == null || high == null) return "";
-  if (high - low <= ROUNDING * Math.max(Math.abs(low), Math.abs(high))) return ""; // the same in every launch
+  if (high - low <= ROUNDING * Math.max(Math.abs(low), Math.abs(high))) return ""; // a single duet
   const half = Math.max(high - mean, mean - low);
   if (mean && half / Math.abs(mean) <= SPREAD) {
     return `±${significant((100 * half) / Math.abs(mean), 2)} %`;
   }
-  // `1.2…3.4 ms` rather than `1.2 ms…3.4 ms`.
+  // `1.2…3.4 ×` rather than `1.2 ×…3.4 ×`.
   const [from, to] = [write(low), write(high)];
   const unit = from.match(/( .+|\/s)$/)?.[0];
   return `${unit && to.endsWith(unit) ? from.slice(0, -unit.length) : from}…${to}`;
