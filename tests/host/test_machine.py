@@ -174,14 +174,14 @@ def test_nobody_holds_the_machine_while_other_programs_are_waited_for() -> None:
     spin = [sys.executable, "-c", "while True: pass"]
     with subprocess.Popen(spin) as busy:
         try:
-            with measuring(5, tell), another() as other:
+            with measuring(2, tell), another() as other:
                 assert "another duetbench is measuring" in said(other)
         finally:
             busy.kill()
     waits, goes_on = sentences
     program = r"other processes use [\d.]+ cores \(\S.* \d+, [\d.]+ cores\b.*\)"
     assert re.fullmatch(rf"waiting for this machine, at most \d s: {program}", waits)
-    assert re.fullmatch(rf"note: after 5 s, {program}: measuring all the same", goes_on)
+    assert re.fullmatch(rf"note: after 2 s, {program}: measuring all the same", goes_on)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -192,17 +194,24 @@ def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
         assert session.wait(30) == -signal.SIGKILL
 
 
+@contextmanager
+def owner(folder: Path, program: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A duetbench that has started a session, and the processes of which that tells."""
+    argv = command("owner", folder, program)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            text = "".join(iter(process.stdout.readline, "\n"))
+            yield process, [*map(int, re.findall(r"\d+", text))]
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("program", ["escaped", "washed"])
 def test_daemons_of_a_killed_owner_are_ended(program: str, tmp_path: Path) -> None:
     """They carry the mark; the words of the owner name them."""
-    owner = subprocess.Popen(command("owner", tmp_path, program), stdout=subprocess.PIPE, text=True)
-    assert owner.stdout is not None
-    try:
-        text = "".join(iter(owner.stdout.readline, "\n"))
-        (daemon,) = map(int, re.findall(r"\d+", text))
-    finally:
-        owner.kill()
-        owner.communicate()
+    with owner(tmp_path, program) as (_, (daemon,)):
+        pass
     assert lives(daemon)
     (sentence,) = process_session.reap()
     assert sentence.startswith("ended 2 processes left by an earlier run (")
@@ -213,26 +222,20 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
-    look_alike = subprocess.Popen(
-        command("stubborn_master"),
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    owner = subprocess.Popen(
-        command("owner", tmp_path, "stubborn_master"), stdout=subprocess.PIPE, text=True
-    )
-    assert owner.stdout is not None
-    assert look_alike.stdout is not None
-    alike = [look_alike.pid, *map(int, look_alike.stdout.readline().split()[1:])]
-    try:
-        with launch(tmp_path, "obedient") as mine:
-            said(mine, "ready")
-            workers = [int(word) for word in owner.stdout.readline().split()[1:]]
+    with (
+        launch(tmp_path, "obedient") as mine,
+        owner(tmp_path, "stubborn_master") as (owning, workers),
+        subprocess.Popen(
+            command("stubborn_master"), stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as look_alike,
+    ):
+        assert look_alike.stdout is not None
+        alike = [look_alike.pid, *map(int, look_alike.stdout.readline().split()[1:])]
+        try:
             assert process_session.reap() == []  # both owners live
             assert all(map(lives, workers))
-            owner.kill()
-            owner.wait()
+            owning.kill()
+            owning.wait()
             assert all(map(lives, workers))
             (sentence,) = process_session.reap()
             assert sentence.startswith("ended 3 processes left by an earlier run (")
@@ -242,16 +245,9 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             assert all(map(lives, alike))
             assert [path.stem for path in sessions.iterdir()] == [str(mine.record.mark)]
             assert process_session.reap() == []
-    finally:
-        owner.kill()
-        owner.wait()
-        for pid in alike:
-            stat = proc.stat(pid)
-            if stat:
-                proc.kill(pid, stat.start)
-        look_alike.wait()
-        for stream in (owner.stdout, look_alike.stdout):
-            stream.close()
+        finally:
+            for stat in filter(None, map(proc.stat, alike)):
+                proc.kill(stat.pid, stat.start)
 
 
 @pytest.mark.parametrize(("namespace", "left"), [(proc.pid_namespace(), 0), ("1", 1)])

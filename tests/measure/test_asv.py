@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -200,39 +200,13 @@ def test_nobody_measures_beside_another(repository: Repository) -> None:
     assert "Traceback" not in output
 
 
-def run_benchmark(
-    name: str,
-    folder: Path,
-    suites: Path = ROOT,
-    *,
-    python: str = "3.14",
-    checkout: Path = ROOT,
-    changed: Mapping[str, str] | None = None,
-) -> tuple[str, Any]:
-    """Run a benchmark as asv does; what it says, and its result if there is one."""
-    executable = stacks.executable(
-        Checkout.here().lock("current"), Checkout.here().interpreter(python)
-    )
-    env = runs.runner_variables(
-        os.environ, executable=executable, python=python, stack="current", checkout=checkout
-    )
-    argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", suites / "benchmarks"]
-    quickly = json.dumps({"repeat": 2, "sample_time": 0.002, "warmup_time": 0.03})
-    file = folder / "result.json"
-    file.unlink(missing_ok=True)
-    done = subprocess.run(
-        [*argv, name, quickly, "None", file],
-        cwd=folder, env={**env, **(changed or {})}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode == 0) == file.exists(), done.stderr
-    return done.stderr, json.loads(file.read_text()) if file.exists() else None
-
-
 @pytest.mark.real
 def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path) -> None:
+    """A benchmark is run as asv runs it, and has no result."""
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lock.parent.mkdir(parents=True)
-    installed = Checkout.here().lock("current").packages
+    current = Checkout.here().lock("current")
+    installed = current.packages
     other = {**installed, "flask": "1.0", "absent": "1"}
     del other["click"]
     elsewhere = 'elsewhere==1 ; sys_platform == "win32" --hash=sha256:0\n'
@@ -248,23 +222,43 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         (GIL, "3.14", {"DUETBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
         (f"{VERSION}-0", "3.14", {"DUETBENCH_CHECKOUT": str(tmp_path)}, packages),
     ):
-        output, figure = run_benchmark(benchmark, tmp_path, python=python, changed=changed)
-        assert words in output
-        assert figure is None
+        executable = stacks.executable(current, Checkout.here().interpreter(python))
+        env = runs.runner_variables(
+            os.environ, executable=executable, python=python, stack="current", checkout=ROOT
+        )
+        result = tmp_path / "result.json"
+        argv = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks", benchmark]
+        done = subprocess.run(
+            [*argv, json.dumps({"repeat": 1}), "None", result],
+            cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert words in done.stderr
+        assert done.returncode != 0
+        assert not result.exists()
 
 
-def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
+def test_asv_is_configured_with_absolute_folders_and_other_repositories_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     conf = json.loads(runs.configure(ROOT, tmp_path, tmp_path / "results").read_bytes())
     assert conf["results_dir"] == str(tmp_path / "results")
     assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
     (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
         runs.configure(tmp_path, tmp_path, tmp_path)
-    with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
-        runs.require_commit(tmp_path)
-    (tmp_path / "asv.conf.json").touch()
-    with pytest.raises(UsageError, match="not in a git repository"):
-        runs.require_commit(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    refusals: list[tuple[str, Callable[[], object]]] = [
+        ("has no asv.conf.json", lambda: runs.require_commit(tmp_path)),
+        ("measure no other repository", cli.inprocess_command),
+        ("add --record", lambda: cli.inprocess_command(to=tmp_path)),
+        ("not in a git repository", lambda: runs.require_commit(tmp_path)),
+    ]
+    for words, refused in refusals:
+        if "git" in words:
+            (tmp_path / "asv.conf.json").touch()
+        with pytest.raises(UsageError, match=re.escape(words)):
+            refused()
 
 
 @pytest.mark.thorough
@@ -310,14 +304,3 @@ def test_a_real_look_inside(
     assert measured == [("gil.Files.time_round_trips", name, params) for name in ("3.14", "3.14t")]
     assert [section["name"] for section in described["sections"]] == ["gil-in-process"]
     assert not (repository / "results").exists()
-
-
-def test_another_repository_and_options_without_each_other_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    with pytest.raises(UsageError, match="measure no other repository"):
-        cli.inprocess_command()
-    with pytest.raises(UsageError, match="add --record"):
-        cli.inprocess_command(to=tmp_path)

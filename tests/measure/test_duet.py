@@ -4,12 +4,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from bench import Bench, ask_often, declared, eventually, failures_of, shortened, swap
+from bench import Bench, ask_often, declared, eventually, failures_of, shortened
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
@@ -46,7 +47,6 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         testbed = assemble(
             Checkout.here(), [case for pair in pairs for case in pair], tmp_path / "logs"
         )
-        testbed = swap(testbed)  # of the stack pydantic-v1 another environment serves
         try:
             return duet.perform(
                 [(SideCase(base, testbed), SideCase(head, testbed)) for base, head in pairs],
@@ -84,28 +84,15 @@ def unfailed(result: Duet, case: Case) -> tuple[dict[str, float], dict[str, floa
 
 
 @pytest.mark.real
-def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_against_itself(play: Play) -> None:
     """All figures of both sides; the ratio of the core time is 1, within what noise explains.
 
     What belongs to one side and is booked to the other would show in each of three duets; what
-    else the machine does, only in some. Memory is what a side has without the other.
+    else the machine does, only in some.
     """
-    seen: list[tuple[dict[str, float], int, int]] = []
-    real = duet.own_memory
-
-    def own_memory(
-        metrics: dict[str, float], beside: tree_usage.MemorySample, alone: tree_usage.MemorySample
-    ) -> dict[str, float]:
-        assert beside.pss is not None
-        assert alone.pss is not None
-        seen.append((dict(metrics), beside.pss, alone.pss))
-        return real(metrics, beside, alone)
-
-    monkeypatch.setattr(duet, "own_memory", own_memory)
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
     ratios = []
     for _ in range(3):
-        seen.clear()
         (result,) = play((case, case), head_first=True)
         base, head = unfailed(result, case)
         assert base.keys() | head.keys() <= METRICS.keys()
@@ -113,11 +100,6 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
         raised = {flag.name for flag in (*result.flags_base, *result.flags_head)}
         assert not {FlagName.MEMORY_GROWS, FlagName.CONNECTIONS_CLOSED} & raised, result
         assert result.seconds > 1.5
-        for side, (shared, beside, alone) in zip((head, base), seen, strict=True):
-            # How much it gains depends on how many servers else have the same files in memory.
-            assert alone > beside
-            for name in ("pss_idle", "pss_steady"):
-                assert side[name] == pytest.approx(shared[name] + alone - beside)
         ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
         if abs(ratios[-1] - 1) <= 0.1:
             break
@@ -149,11 +131,6 @@ def test_both_sides_gain_what_they_shared() -> None:
     [
         ("right", "broken", {"head": "not_ready"}),
         ("wrong", "error", {"base": "wrong_answer", "head": "wrong_answer"}),
-        ("dying/w2", "right", {"base": "server_died"}),
-        pytest.param(
-            *("swapped", "gil", {"base": "not_ready", "head": "not_ready"}),
-            marks=pytest.mark.thorough,
-        ),
     ],
 )
 def test_a_side_that_fails(
@@ -201,6 +178,7 @@ def test_a_server_that_is_killed_in_the_second_duet(
 
 
 LIARS: Final = {
+    "ragged": None,  # whose answers rightly have many lengths
     "uneven": FlagName.WRONG_ANSWER,
     "mask": FlagName.WRONG_ANSWER,
     "inside": FlagName.WRONG_ANSWER,
@@ -219,39 +197,40 @@ def test_a_liar_is_caught_on_its_side(
 ) -> None:
     """All on one launch: of the truthful side beside them nothing is said.
 
-    Those that fail are base and head in turn, the others are both.
-
-    There is no ratio of a wrong answer, nor of memory that grows. What closing connections costs
-    is a ratio as any other, beside its flag.
+    They are base and head in turn. There is no ratio of a wrong answer, nor of memory that grows;
+    what closing connections costs is one, beside its flag.
+    On a busy machine a load has few answers, or none are in flight: then a longer one decides.
     """
     ask_often(monkeypatch)
-    honest, ragged, *cases = (
-        declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "ragged", *LIARS)
-    )
-    lies = [
-        (liar, *lie)
-        for number, lie in enumerate(zip(cases, LIARS.values(), strict=True))
-        for liar in SIDES
-        if lie[1].kind != "void" or liar == SIDES[number % 2]
+    honest = declared("badapps/truthful", root=bench.root)
+    lies: list[tuple[SideName, Case, FlagName | None]] = [
+        (SIDES[number % 2], declared(f"badapps/{name}", root=bench.root), flag)
+        for number, (name, flag) in enumerate(LIARS.items())
     ]
-    pairs = [(case, honest) if liar == "base" else (honest, case) for liar, case, _ in lies]
-    before, after, *results = play(
-        (ragged, honest), (honest, ragged), *pairs, head_first=True, seconds=1.6
-    )
-    assert all(unfailed(alike, honest) for alike in (before, after))
-    for (liar, case, flag), result in zip(lies, results, strict=True):
-        (other,) = {*SIDES} - {liar}
-        caught, beside = ({flag.name for flag in result.flags(side)} for side in (liar, other))
-        assert flag in caught, (case.id, result)
-        assert not beside & {*LIARS.values()}, (case.id, result)
-        if flag.kind == "void":
-            void(result, {liar: flag})
-        duets = CaseDuets(case)
-        duets.add(result)
-        ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
-        expected = {FlagName.CONNECTIONS_CLOSED: {True, False}, FlagName.MEMORY_GROWS: {False}}
-        assert ratios == expected.get(flag, set()), case.id
+    for seconds in (1.6, 3.2, 6.4):
+        pairs = [(case, honest) if liar == "base" else (honest, case) for liar, case, _ in lies]
+        results = play(*pairs, head_first=True, seconds=seconds)
+        lies = [
+            lie
+            for lie, result in zip_longest(lies, results)
+            if result is None or not is_told(result, *lie)
+        ]
+        if not lies:
+            break
+    assert not lies, results
     assert not bench.alive()
+
+
+def is_told(result: Duet, liar: SideName, case: Case, flag: FlagName | None) -> bool:
+    (other,) = {*SIDES} - {liar}
+    caught, beside = ({flag.name for flag in result.flags(side)} for side in (liar, other))
+    duets = CaseDuets(case)
+    duets.add(result)
+    ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
+    judged = {FlagName.MEMORY_GROWS: {False}, FlagName.CONNECTIONS_CLOSED: {False, True}}
+    expected = judged.get(flag, set()) if flag else {False, True}
+    said = {*LIARS.values()}
+    return caught & said == {flag} - {None} and not beside & said and ratios == expected
 
 
 @pytest.mark.real

@@ -4,19 +4,16 @@ import functools
 import gc
 import os
 import platform
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from bench import PROJECT, lives
+from bench import lives
 from duetbench.app import stacks
 from duetbench.app.entry import duetbench_entry as entry
-from duetbench.app.inside.process import Program
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
@@ -25,13 +22,8 @@ from duetbench.app.testbed import ENTRY, SideCase, Testbed, inherited_variables
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint
-from duetbench.counts import counting
 from duetbench.host.machine import fingerprint
 from observatory.matrix.checkout import Checkout
-
-needs_valgrind = pytest.mark.skipif(
-    counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
-)
 
 
 async def coroutine(_scope: Any, _receive: Any, send: Any) -> None:
@@ -92,19 +84,12 @@ def test_what_makes_an_application_is_called(factory: Any, *, called: bool) -> N
 @pytest.mark.long
 @pytest.mark.usefixtures("state_home")
 def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
-    """As a module with a factory, and as a program that says what the application speaks."""
+    """By a program that says what the application speaks, and whether something makes it."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "main.py").write_text(
         "import os\n\nclass Site:\n    def make():\n        assert os.environ['WHERE'][0] == '/'\n"
         "        return lambda environ, start_response: [b'made']\n\nnothing = 7\n"
     )
-    env = {"PYTHONPATH": f"{ENTRY}:{tmp_path}", "DUETBENCH_APP": "shop.main:Site.make"}
-    asked = "import duetbench_entry; print(duetbench_entry.app({}, None))"
-    done = subprocess.run(
-        [sys.executable, "-c", asked], check=True, capture_output=True, text=True,
-        env={**env, "WHERE": "/"},
-    )  # fmt: skip
-    assert done.stdout == "[b'made']\n"
 
     def found(app: str) -> tuple[str, bool]:
         return found_in(tmp_path, app, env={"WHERE": "{tmp}"})
@@ -223,59 +208,6 @@ def test_an_import_may_start_processes_ask_or_end(
         with pytest.raises(UsageError, match=words):
             found_in(tmp_path, "web:app", **more)
     assert not lives(int((tmp_path / "pid").read_text()))
-
-
-PAYLOAD = """
-import sys
-import time
-import duetbench_entry
-from duetbench.app.inside import drivers
-from duetbench.app.inside.phases import Unit, measure, run
-
-class asgi:
-    async def __call__(self, scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
-
-class wsgi:
-    def __call__(self, environ, start_response):
-        start_response("200 OK", [])
-        return [b"{}"]
-
-def prepare(interface, wrapped=""):
-    app = globals()[interface]()
-    if wrapped:
-        app = duetbench_entry.in_front_of(app, interface)
-    request = drivers.DRIVERS[interface](app, drivers.Ask("/json"))
-    assert request()[0] == 200
-    return Unit(request)
-
-run(lambda plan: measure(lambda: prepare(*sys.argv[1:]), plan))
-"""
-JSON: Final = {"asgi": 354_454, "wsgi": 338_460}
-"""Instructions of FastAPI's json, and of Flask's, as the committed results have them."""
-
-
-@pytest.mark.thorough
-@needs_valgrind
-@pytest.mark.real
-def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
-    """Less than 0.1 % of the instructions of FastAPI's json, and of those of Flask's.
-
-    In front of applications that do nothing but are called as those are: importing them takes
-    Valgrind half a minute.
-    """
-    (tmp_path / "payload.py").write_text(PAYLOAD)
-    python = Checkout.here().interpreter("3.14").executable
-    env = {"PYTHONPATH": os.pathsep.join(map(str, (ENTRY, PROJECT)))}
-    counts = {}
-    for target in ("asgi", "asgi wrapped", "wsgi", "wsgi wrapped"):
-        program = Program(python, ["-S", str(tmp_path / "payload.py"), *target.split()], env)
-        with counting.count(program, time.monotonic() + 600) as collect:
-            counts[target] = statistics.median(collect())
-    for interface, whole in JSON.items():
-        more = counts[f"{interface} wrapped"] - counts[interface]
-        assert -whole / 100 < more < whole / 1000, counts
 
 
 SCRIPT = """

@@ -21,38 +21,52 @@ def made(*requests: tuple[float, float], status: int = 200) -> Rows:
     return np.rec.fromrecords(rows, dtype=oha_results.RECORD)
 
 
-def summary_of(statuses: dict[int, int], failures: dict[str, int] | None = None) -> OhaSummary:
-    return OhaSummary.model_validate(
-        {
-            "summary": {"total": 1.0},
-            "statusCodeDistribution": statuses,
-            "errorDistribution": failures or {},
-        }
-    )
-
-
 def closed(connections: int, duration: float) -> Load:
     return Load(connections=connections, duration=duration, timeout=60)
 
 
-def test_a_cut_wave_does_not_lower_the_throughput_of_a_waiting_service() -> None:
-    """Four connections, 1 s each, 3.5 s: 12 answers in 3 s are 4/s, not 12 in 3.5 s."""
-    waves = made(*[(t, t + 1) for t in (0.0, 1.0, 2.0, 3.0) for _ in range(4)])
-    figures = oha_results.figures(waves, summary_of({200: 16}), closed(4, 3.5), floor=1.0)
-    assert figures["window"] == 3.0
-    assert figures["throughput"] == 4.0
-    assert figures["in_flight"] == pytest.approx(4.0)
-    assert figures["requests"] == figures["good"] == 16  # what ends after the deadline still counts
-    # The same where nobody declared a floor, and handlers that share a core end together.
-    assert oha_results.figures(waves, summary_of({200: 16}), closed(4, 3.5))["throughput"] == 4.0
+def figures(rows: Rows, load: Load, floor: float = 0.0, timeouts: int = 0) -> dict[str, float]:
+    """The figures of rows that the summary tells as well."""
+    statuses = {int(status): int((rows.status == status).sum()) for status in rows.status}
+    failures = {"timeout": timeouts} if timeouts else {}
+    counts = {"statusCodeDistribution": statuses, "errorDistribution": failures}
+    summary = OhaSummary.model_validate({"summary": {"total": 1.0}, **counts})
+    return oha_results.figures(rows, summary, load, floor=floor)
 
 
-def test_a_stalled_server_cannot_hide_behind_the_last_wave() -> None:
-    """One wave after 1 s and silence until 9 s: the window is the whole 9 s."""
-    stalled = made((0, 1), (0, 1), (1, 9.5), (1, 9.5))
-    figures = oha_results.figures(stalled, summary_of({200: 4}), closed(2, 9.0), floor=1.0)
-    assert figures["window"] == 9.0
-    assert figures["throughput"] == pytest.approx(2 / 9)
+WAVES = made(*[(t, t + 1) for t in (0.0, 1.0, 2.0, 3.0) for _ in range(4)])
+MIXED = made((0, 0.5), (0, 0.001), (0.1, 0.8))
+MIXED.status[1] = 500
+OPEN = Load(connections=8, rate=2, duration=4, timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "load", "floor", "expected"),
+    [
+        # Four connections, 1 s each, 3.5 s: 12 answers in 3 s are 4/s, not 12 in 3.5 s; what ends
+        # after the deadline still counts.
+        (WAVES, closed(4, 3.5), 1.0, {"window": 3, "throughput": 4, "in_flight": 4,
+                                      "requests": 16, "good": 16}),
+        # The same where nobody declared a floor, and handlers that share a core end together.
+        (WAVES, closed(4, 3.5), 0.0, {"throughput": 4}),
+        # One wave after 1 s and silence until 9 s: the window is the whole 9 s.
+        (made((0, 1), (0, 1), (1, 9.5), (1, 9.5)), closed(2, 9.0), 1.0,
+         {"window": 9, "throughput": 2 / 9}),
+        # Rate 2, floor 1 s, 4 s: six answers between 1 s and 4 s are 2/s.
+        (made(*[(t / 2, t / 2 + 1.1) for t in range(8)]), OPEN, 1.0,
+         {"throughput": 2, "offered": 2, "unsent": 0, "lag": 0}),
+        # A quick 500 lowers no percentile, and counts as answered, not as good.
+        (MIXED, closed(3, 1.0), 0.0, {"requests": 3, "good": 2, "response_min": 0.5,
+                                      "throughput": 2 / 0.8}),
+        # One answer, after the deadline.
+        (made((0, 1.5)), closed(1, 1.0), 0.0, {"response_max": 1.5, "throughput": None}),
+    ],
+)  # fmt: skip
+def test_figures_are_those_worked_out_by_hand(
+    rows: Rows, load: Load, floor: float, expected: dict[str, float | None]
+) -> None:
+    seen = figures(rows, load, floor)
+    assert {name: seen.get(name) for name in expected} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("duration", [2.3, 12.4])
@@ -60,24 +74,10 @@ def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
     """Whatever the stagger and the deadline, N(t)/t stays below the ceiling."""
     random = np.random.default_rng(1)
     starts = random.uniform(0, 0.7, 5)
-    requests = [
-        (s + k, s + k + 1.0) for s in starts for k in range(40) if k == 0 or s + k < duration
-    ]
-    load = closed(5, duration)
-    figures = oha_results.figures(
-        made(*requests), summary_of({200: len(requests)}), load, floor=1.0
+    rows = made(
+        *[(s + k, s + k + 1.0) for s in starts for k in range(40) if k == 0 or s + k < duration]
     )
-    assert figures.get("throughput", 0.0) <= 5.0
-
-
-def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
-    """Rate 2, floor 1 s, 4 s: six answers between 1 s and 4 s are 2/s."""
-    ticks = np.arange(8) / 2
-    load = Load(connections=8, rate=2, duration=4, timeout=5)
-    answered = made(*[(t, t + 1.1) for t in ticks])
-    figures = oha_results.figures(answered, summary_of({200: 8}), load, floor=1.0)
-    assert figures["throughput"] == figures["offered"] == 2.0
-    assert (figures["unsent"], figures["lag"]) == (0, 0)
+    assert figures(rows, closed(5, duration), floor=1.0).get("throughput", 0.0) <= 5.0
 
 
 def test_thirds_of_times_are_by_the_send() -> None:
@@ -85,8 +85,8 @@ def test_thirds_of_times_are_by_the_send() -> None:
     sent = [0.0, 0.1, 0.2, 0.3, 0.99, 1.0, 1.1, 1.2, 1.3, 1.99, 2.0, 2.1, 2.2, 2.3, 3.0]
     took = [0.03] * 5 + [0.02] * 5 + [0.01] * 4 + [9]
     answered = made(*[(at, at + time) for at, time in zip(sent, took, strict=True)])
-    figures = oha_results.time_thirds(answered, closed(5, 3), status=200)
-    assert figures == pytest.approx((0.03, 0.02, 0.01))
+    thirds = oha_results.time_thirds(answered, closed(5, 3), status=200)
+    assert thirds == pytest.approx((0.03, 0.02, 0.01))
     answered.status[0] = 500
     assert oha_results.time_thirds(answered, closed(5, 3), status=200) == ()
 
@@ -112,24 +112,9 @@ def test_memory_that_grows_by_one_step_may_not_grow() -> None:
     assert oha_results.growth(course, ends, 0.0) == (0, 0), "of the second half"
 
 
-def test_only_good_answers_have_latencies() -> None:
-    """A quick 500 lowers no percentile, and counts as answered, not as good."""
-    mixed = made((0, 0.5), (0, 0.001), (0.1, 0.8))
-    mixed.status[1] = 500
-    figures = oha_results.figures(mixed, summary_of({200: 2, 500: 1}), closed(3, 1.0))
-    assert (figures["requests"], figures["good"]) == (3, 2)
-    assert figures["response_min"] == 0.5
-    assert figures["throughput"] == 2 / 0.8
-
-
 def test_without_a_good_answer_there_are_counts_only() -> None:
-    figures = oha_results.figures(
-        made((0, 0.1), status=500), summary_of({500: 1}, {"timeout": 2}), closed(3, 1)
-    )
-    assert figures == {"requests": 1, "good": 0, "timeouts": 2, "errors": 0}
-    late = oha_results.figures(made((0, 1.5)), summary_of({200: 1}), closed(1, 1.0))
-    assert "throughput" not in late
-    assert late["response_max"] == 1.5
+    seen = figures(made((0, 0.1), status=500), closed(3, 1), timeouts=2)
+    assert seen == {"requests": 1, "good": 0, "timeouts": 2, "errors": 0}
 
 
 def test_a_rate_asks_for_the_ticks_before_the_deadline() -> None:
@@ -167,27 +152,23 @@ def test_failures_are_counted_by_kind() -> None:
     assert wrong.statuses == {500: wrong.answered}
 
 
-@pytest.mark.parametrize("text", ["rubbish", '{"summary": {"total": null}}'])
-def test_a_summary_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(LaunchError, match="expected oha's JSON summary") as caught:
-        oha_results.read_summary(text)
-    assert caught.value.flag is FlagName.LOAD_FAILED
-
-
-def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
-    """Missing, not SQLite, without the table, without a column, with an end before its start."""
-    for name, content in (("missing", None), ("text", b"rubbish" * 200), ("empty", b"")):
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
-        with pytest.raises(LaunchError) as caught:
-            oha_results.read_rows(tmp_path / name)
-        assert caught.value.flag is FlagName.LOAD_FAILED
-    backwards = tmp_path / "backwards.sqlite"
-    with sqlite3.connect(backwards) as file:
+def test_what_is_no_summary_and_no_database_is_refused(tmp_path: Path) -> None:
+    """Missing, not SQLite, without the table, with an end before its start."""
+    (tmp_path / "text").write_bytes(b"rubbish" * 200)
+    (tmp_path / "empty").touch()
+    with sqlite3.connect(tmp_path / "backwards") as file:
         file.execute("CREATE TABLE oha (start, start_latency_correction, end, status, len_bytes)")
         file.execute("INSERT INTO oha VALUES (2.0, NULL, 1.0, 200, 5)")
-    with pytest.raises(LaunchError, match="1 of 1 rows with another order"):
-        oha_results.read_rows(backwards)
+    names = ("missing", "text", "empty")
+    summaries = ("rubbish", '{"summary": {"total": null}}')
+    for read, given, words in (
+        *((oha_results.read_rows, tmp_path / name, "expected") for name in names),
+        (oha_results.read_rows, tmp_path / "backwards", "1 of 1 rows with another order"),
+        *((oha_results.read_summary, text, "expected oha's JSON summary") for text in summaries),
+    ):
+        with pytest.raises(LaunchError, match=words) as caught:
+            read(given)  # type: ignore[operator]
+        assert caught.value.flag is FlagName.LOAD_FAILED
 
 
 @pytest.mark.parametrize(("slow", "mean"), [(0.06, 0.0318), (0.01, 0.01143)])

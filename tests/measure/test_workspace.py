@@ -19,6 +19,7 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill
 from duetbench.app.workspace import Workspace, forget, secrets
+from duetbench.core import protocol
 from duetbench.core.comparison import SideName
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
@@ -86,8 +87,11 @@ def deployed(root: Path, **env: str) -> Subject:
 
 
 @pytest.fixture
-def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
+def testbed(
+    case: Case, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Testbed:
     assert state_home.parent == tmp_path
+    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)

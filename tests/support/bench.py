@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +16,6 @@ import pytest
 import duetbench
 import observatory.cli
 from duetbench import cli
-from duetbench.app import stacks
-from duetbench.app.testbed import Testbed
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, proc, result_files
 from duetbench.load import verify
@@ -250,10 +248,3 @@ def valid(launch: Launch) -> bool:
         and 0 < figures["throughput"] <= 40 * 1.01
         and figures["response_min"] >= 0.099
     )
-
-
-def swap(given: Testbed) -> Testbed:
-    """Return a testbed with another stack's packages in place of those of `pydantic-v1`."""
-    project = Checkout.here()
-    other = stacks.executable(project.lock("pydantic-v2"), project.interpreter("3.14"))
-    return replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})

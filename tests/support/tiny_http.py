@@ -43,10 +43,6 @@ class TinyServer:
         self._writers: set[asyncio.StreamWriter] = set()
         self._listener: asyncio.Server | None = None
 
-    def die(self) -> None:
-        """Refuse new connections and reset all others, from any thread."""
-        self._loop.call_soon_threadsafe(self._die)
-
     def _die(self) -> None:
         if self._listener is not None:
             self._listener.close()

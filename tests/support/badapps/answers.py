@@ -18,8 +18,4 @@ async def wrong(_app: App) -> Answer:
     return 200, "left"
 
 
-async def rash(_app: App) -> Answer:
-    return 200, "right"
-
-
-app = App({"/right": right, "/error": error, "/wrong": wrong, "/rash": rash})
+app = App({"/right": right, "/error": error, "/wrong": wrong})

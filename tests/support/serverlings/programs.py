@@ -122,7 +122,6 @@ def listen(port: str, shared: str = "") -> NoReturn:
     kept = []
     while True:
         kept.append(server.accept())
-        say("accepted")
 
 
 def burn(threads: str, seconds: str) -> NoReturn:
