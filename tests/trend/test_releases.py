@@ -126,8 +126,8 @@ def a_quote(
     previous: str | None = "1.0",
 ) -> Quote:
     return Quote(
-        "fastapi", "1.1", previous, datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, "3.14",
-        metric, Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE, "duets",
+        "fastapi", "1.1", previous, datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, metric,
+        Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE,
     )  # fmt: skip
 
 

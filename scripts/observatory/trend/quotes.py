@@ -41,11 +41,9 @@ class Quote:
     dated: bool
     machine: str
     case: str
-    python: str
     metric: str
     ratio: Interval
     verdict: Verdict
-    samples: str
     together: tuple[str, ...] = ()
 
     @property
@@ -121,8 +119,8 @@ def _alone(effects: Mapping[ReleaseAxis, Mapping[str, Result]]) -> Iterator[Quot
             for effect in result.effects:
                 quote = Quote(
                     axis.package, version, result.base.version, result.head.when, True,
-                    axis.machine.id, effect.case, effect.python, effect.metric, effect.ratio,
-                    effect.verdict or Verdict.UNKNOWN, effect.samples,
+                    axis.machine.id, effect.case, effect.metric, effect.ratio,
+                    effect.verdict or Verdict.UNKNOWN,
                 )  # fmt: skip
                 # Pages of memory come and go.
                 if effect.moved and (effect.metric != MEMORY or quote.reaches_limit):
@@ -141,7 +139,7 @@ def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iter
                 others = (other for other in releases if other != release)
                 yield Quote(
                     *key, release.previous, days.get(key, record.when), key in days,
-                    record.measured_on, on.case, "", on.metric, ratio,
-                    direction(on.metric, math.log(ratio.estimate)), "duets",
+                    record.measured_on, on.case, on.metric, ratio,
+                    direction(on.metric, math.log(ratio.estimate)),
                     tuple(f"{other.package} {other.version}" for other in others),
                 )  # fmt: skip

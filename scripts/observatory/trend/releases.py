@@ -22,14 +22,14 @@ from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import RATE, Sample, direction
 from observatory.store.change import order
-from observatory.store.points import AnchoredPoint, CasePoints, Points, join
+from observatory.store.points import AnchoredPoint, Points, join
 from observatory.trend.levels import Piece, fit, interval
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
 MEMORY: Final = "pss_steady"
 MAIN: Final = (CPU, START)
 """Metrics that sum up a release: CPU per request, or CPU to start."""
-Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
+Pair = tuple[str, AnchoredPoint, AnchoredPoint]
 """A case, and one metric's points of it for two releases."""
 
 CERTAIN: Final = 8.0
@@ -68,17 +68,16 @@ class ReleaseAxis:
         A step counts if neither of its neighbours can be on the other level.
         """
         steps = {}
-        cases = {case.case: case for release in self.measured for case in release.cases}
-        for case, metric in product(cases.values(), MAIN):
-            points = ((r.version, r.point(case.case, metric)) for r in self.measured)
+        cases = dict.fromkeys(case.case for release in self.measured for case in release.cases)
+        for case, metric in product(cases, MAIN):
+            points = ((r.version, r.point(case, metric)) for r in self.measured)
             known = [(version, point) for version, point in points if point and scatters(point)]
             logs, errors = [point.log for _, point in known], [point.se for _, point in known]
             for left, right in pairwise(fit(logs, errors)):
                 height = right.log - left.log
                 if abs(math.expm1(height)) > row(metric).floor and _begins(logs, left, right):
-                    steps[known[right.start][0], case.case, metric] = ReleaseEffect(
-                        case.case,
-                        case.python,
+                    steps[known[right.start][0], case, metric] = ReleaseEffect(
+                        case,
                         metric,
                         interval(height, math.hypot(left.se, right.se)),
                         verdict=direction(metric, height),
@@ -92,7 +91,6 @@ class ReleaseEffect:
     """Effect of a release on one metric of a case, over another release."""
 
     case: str
-    python: str
     metric: str
     ratio: Interval
     detectable: float | None = None  # smallest change that 4 of 5 measurements would detect
@@ -108,11 +106,6 @@ class ReleaseEffect:
     @property
     def size(self) -> float:
         return abs(math.log(self.ratio.estimate))
-
-    @property
-    def samples(self) -> str:
-        """What its interval is over."""
-        return "duets" if self.levels is None else "releases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,7 @@ def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
     effects: list[list[ReleaseEffect]] = [[] for _ in steps]
     for family, assess in ((MAIN, judge), ((MEMORY,), judge), ((INSTRUCTIONS,), _counts)):
         pairs = [
-            (place, (case, before, after))
+            (place, (case.case, before, after))
             for place, (_, base, head) in enumerate(steps)
             for case in head.cases
             for after in case.points
@@ -216,9 +209,7 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
         if p <= RATE:
             verdict = direction(after.metric, of.mean)
         detectable = of.detectable(scale.floor, RATE / len(pairs))
-        effects.append(
-            ReleaseEffect(case.case, case.python, after.metric, of.interval, detectable, verdict)
-        )
+        effects.append(ReleaseEffect(case, after.metric, of.interval, detectable, verdict))
     return effects
 
 
@@ -226,11 +217,12 @@ def _counts(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     """Return the effects on counts, without a verdict."""
     return [
         ReleaseEffect(
-            case.case, case.python, after.metric,
+            case,
+            after.metric,
             interval(after.log - before.log, math.hypot(before.se, after.se)),
         )
         for case, before, after in pairs
-    ]  # fmt: skip
+    ]
 
 
 def scatters(*points: AnchoredPoint) -> bool:
