@@ -241,8 +241,8 @@ class _UntilPrecise(Loop):
         self.added = added
 
     def open(self) -> Mapping[Pair, int]:
-        missing = {pair: self.effort.missing(pair) for pair in self.heads.keys() - self.queue}
-        return {pair: missing[pair] for pair in self.heads if missing.get(pair)}
+        active = (pair for pair in self.heads if pair not in self.queue)
+        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
 
     def take_turns(self, nights: int, night: int) -> None:
         """Keep one case in `nights`; the next night keeps the next ones."""
