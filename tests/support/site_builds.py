@@ -249,6 +249,6 @@ def gather_site(folder: Path) -> Site:
 
 def data_of(site: Site, name: str) -> list[dict[str, Any]]:
     """The tables in the data file of a case."""
-    series = {table: trends.nights(table, name) for table in site.cases[name]}
+    series = {table: table.planned_nights(name) for table in site.cases[name]}
     tables: list[dict[str, Any]] = trends.document(site, name, series)["tables"]
     return tables

@@ -25,6 +25,7 @@ COLUMNS: Final = (
 """Metrics of a table: those of which one direction is better."""
 
 Figures = npt.NDArray[np.float32]
+Nights = npt.NDArray[np.intp]
 _LARGEST: Final = float(np.finfo(np.float32).max)
 """Largest finite limit of an interval: that of two very different duets may be infinite."""
 
@@ -43,6 +44,10 @@ class Table:
     def row(self, case: str) -> int:
         """Return the place of a case in `figures`."""
         return [*self.cases].index(case)
+
+    def planned_nights(self, case: str) -> Nights:
+        """Return the nights that planned a case, as indexes into the table."""
+        return np.flatnonzero(self.planned[:, self.row(case)])
 
     def length(self, case: str) -> int:
         """Return the number of nights on which a case has figures."""
@@ -104,7 +109,7 @@ def points(
     """Return the points of a series, oldest first, of these nights or all that planned the case."""
     row, column = table.row(case), table.metrics.index(metric)
     if nights is None:
-        nights = np.flatnonzero(table.planned[:, row]).tolist()
+        nights = table.planned_nights(case).tolist()
     found = []
     for place in nights:
         night, (ratio, low, high, duets) = table.nights[place], table.figures[place, row, column]

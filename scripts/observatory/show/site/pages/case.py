@@ -80,7 +80,7 @@ def _of_case(site: Site, case: str) -> Iterator[PageFile]:
         data=addresses.data_file(case) if tables else "",
     )
     if tables:
-        series = {table: trends.nights(table, case) for table in tables}
+        series = {table: table.planned_nights(case) for table in tables}
         document = trends.document(site, case, series)
         yield PageFile(addresses.file(addresses.data_file(case)), to_json(document).decode())
 

@@ -95,7 +95,7 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     known = case in table.cases and metric in table.metrics
     if not known or sum(bool(point.figure) for point in points(table, case, metric)) < 2:
         return None
-    of = trends.nights(table, case)
+    of = table.planned_nights(case)
     document = trends.document(site, case, {table: of}, metric)
     own = f"{axis.package} "
     for line in document["tables"]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
 from duetbench.app import case_names
@@ -20,7 +19,7 @@ from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
 from observatory.show.site.words import day, drawing
 from observatory.trend import table as history
-from observatory.trend.table import Figures, Point, Table
+from observatory.trend.table import Figures, Nights, Point, Table
 
 FORMAT: Final = 6
 """Version of the data files; it rises with every change of their meaning."""
@@ -36,7 +35,6 @@ _LINE: Final = (
 _DIGITS: Final = 5
 """Digits of figures in data files."""
 
-Nights = npt.NDArray[np.intp]
 Document = dict[str, Any]
 
 
@@ -48,14 +46,9 @@ def metrics(table: Table, case: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name != first))
 
 
-def nights(table: Table, case: str) -> Nights:
-    """Return the nights that planned a case, as indexes into the table."""
-    return np.flatnonzero(table.planned[:, table.row(case)])
-
-
 def newest(table: Table, case: str, metric: str) -> Point:
     """Return the point of the last night that planned a case."""
-    return history.points(table, case, metric, [int(nights(table, case)[-1])])[0]
+    return history.points(table, case, metric, [int(table.planned_nights(case)[-1])])[0]
 
 
 def title(metric: str) -> str:
@@ -155,7 +148,7 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     None without two figures against one anchor.
     """
     name, metric = case_names.name(case), next(iter(metrics(table, case)), "")
-    points = history.points(table, case, metric, nights(table, case)[-YEAR:].tolist())
+    points = history.points(table, case, metric, table.planned_nights(case)[-YEAR:].tolist())
     known = [(point.night, point.figure) for point in points if point.figure]
     if not (metric and name.known) or len(known) < 2:
         return None
@@ -171,7 +164,7 @@ def trend(case: str, table: Table) -> Markup:
     metric = next(iter(metrics(table, case)), "")
     config = {"source": addresses.data_file(case), "metric": metric}
     about = Caption("trend", quoting.title(metric), _LINE)
-    return chart(about, config, case, table, nights(table, case))
+    return chart(about, config, case, table, table.planned_nights(case))
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
@@ -184,7 +177,7 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
-    of = nights(table, case)[-YEAR:]
+    of = table.planned_nights(case)[-YEAR:]
     config = {"document": document(site, case, {table: of}, metric), "metric": metric}
     about = Caption("trend", quoting.title(metric), f"{text}On {name.variant}. {_LINE}")
     return chart(about, config, case, table, of), finding
