@@ -103,7 +103,7 @@ def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
         """
         const { interval, times } = await import(js + "/formats.js");
         result = [given.values.map(times),
-                  given.ends.map(([mean, low, high]) => interval(mean, low, high, times))];
+                  given.ends.map(([mean, low, high]) => interval(mean, low, high))];
         """,
         {"values": values, "ends": ends},
     )

@@ -266,7 +266,7 @@ class Chart {
       const mean = metric.mean[night];
       row.append(Object.assign(document.createElement("th"), { scope: "row", textContent: day(table.time[night]) }), ...[
         table.run[night], mean == null ? "—" : times(mean),
-        mean == null ? "" : interval(mean, metric.low[night], metric.high[night], times), table.note[night],
+        mean == null ? "" : interval(mean, metric.low[night], metric.high[night]), table.note[night],
       ].map((textContent, column) => Object.assign(document.createElement("td"), { textContent, className: column === 1 || column === 2 ? "number" : "" })));
       return row;
     }));

@@ -1,5 +1,5 @@
 // @ts-check
-/** Formats of figures, as in `core/units.py` and `show/formats.py`, from values in SI units. */
+/** Formats of ratios, as in duetbench's `core/units.py` and `report/formats.py`. */
 
 /** @typedef {(value: number) => string} Formatter */
 
@@ -37,26 +37,22 @@ export function percent(ratio) {
 }
 
 /**
- * The interval: `±1.2 %`, or `lo…hi` if it is wide; empty if there is none.
+ * The interval of a ratio to the anchor: `±1.2 %`, or `lo…hi` if it is wide; empty if there is none.
  * @param {number} mean @param {number | null | undefined} low @param {number | null | undefined} high
- * @param {Formatter} write
  */
-export function interval(mean, low, high, write) {
+export function interval(mean, low, high) {
   if (low == null || high == null) return "";
   if (high - low <= ROUNDING * Math.max(Math.abs(low), Math.abs(high))) return ""; // a single duet
   const half = Math.max(high - mean, mean - low);
   if (mean && half / Math.abs(mean) <= SPREAD) {
     return `±${significant((100 * half) / Math.abs(mean), 2)} %`;
   }
-  // `1.2…3.4 ×` rather than `1.2 ×…3.4 ×`.
-  const [from, to] = [write(low), write(high)];
-  const unit = from.match(/( .+|\/s)$/)?.[0];
-  return `${unit && to.endsWith(unit) ? from.slice(0, -unit.length) : from}…${to}`;
+  return `${significant(low, 4)}…${times(high)}`;
 }
 
-/** The date of a moment, UTC. @param {number} seconds_ Since 1970. */
-export function day(seconds_) {
-  return new Date(seconds_ * 1000).toISOString().slice(0, 10);
+/** The date of a moment, UTC. @param {number} seconds Since 1970. */
+export function day(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(0, 10);
 }
 
 /** @typedef {{mean?: number | null, low?: number | null, high?: number | null}} Estimate */
