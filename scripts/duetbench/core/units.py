@@ -52,7 +52,6 @@ def student(freedom: float) -> float:
 class Format:
     """How to write the figures of one kind."""
 
-    name: str  # in formats.js; empty: no page has such figures
     unit: Unit  # of the figures
     write: Formatter  # writes one figure, with its unit
 
@@ -87,21 +86,19 @@ def _seconds(value: float) -> str:
     return f"{significant(value * factor)} {unit}"
 
 
-plain: Final = Format("significant", "1", significant)
-seconds: Final = Format("seconds", "s", _seconds)
-rate: Final = Format(
-    "rate", "1/s", lambda value: f"{significant(value, 4 if value >= 1000 else 3)}/s"
-)
+plain: Final = Format("1", significant)
+seconds: Final = Format("s", _seconds)
+rate: Final = Format("1/s", lambda value: f"{significant(value, 4 if value >= 1000 else 3)}/s")
 # 10⁶ bytes, as the published articles do.
-size: Final = Format("size", "B", lambda value: f"{significant(value / 1e6)} MB")
-share: Final = Format("share", "1", lambda value: f"{significant(value * 100)} %")
-cores: Final = Format("cores", "1", "{:.2f}".format)
-count: Final = Format("count", "1", "{:,.0f}".format)
-octets: Final = Format("count", "B", count.write)
-whole: Final = Format("", "B", "{:,.0f} bytes".format)
-about: Final = Format("", "B", lambda value: f"{significant(value / 1e3, 2)} kB")
+size: Final = Format("B", lambda value: f"{significant(value / 1e6)} MB")
+share: Final = Format("1", lambda value: f"{significant(value * 100)} %")
+cores: Final = Format("1", "{:.2f}".format)
+count: Final = Format("1", "{:,.0f}".format)
+octets: Final = Format("B", count.write)
+whole: Final = Format("B", "{:,.0f} bytes".format)
+about: Final = Format("B", lambda value: f"{significant(value / 1e3, 2)} kB")
 times: Final = Format(
-    "", "1", lambda value: f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
+    "1", lambda value: f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
 )
 
 TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
