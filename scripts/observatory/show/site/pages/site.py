@@ -155,7 +155,8 @@ class Site:
         read = partial(asv_results.read, folder, [])
         inside = spare(self.broken, "asv's results", read, ())
         declared = experiments.names(self.published, suites)
-        of_runs = {case.partition("/")[0] for run in self.newest for case in run.cases}
+        cases = (case.case for run in self.newest for case in run.cases.values())
+        of_runs = {case.experiment for case in cases}
         rest = (self.newest, inside, self.published, suites, self.sources.comparisons)
         return {
             name: spare(
