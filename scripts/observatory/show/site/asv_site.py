@@ -31,7 +31,7 @@ def bring(root: Path, results: Path, put: Put, narrator: Narrator, problems: lis
         Why the site has no such files; empty if it has them.
     """
     records = results / "asv"
-    if not (records / "benchmarks.json").is_file():
+    if not (records / asv_results.LIST).is_file():
         return NONE
     if records.resolve() != (root / "results" / "asv").resolve():
         return ELSEWHERE
