@@ -16,7 +16,13 @@ from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from observatory.matrix import titles
-from observatory.matrix.published import Published, SuiteDeclaration, SuiteShape, SuiteSide
+from observatory.matrix.published import (
+    Published,
+    RunRatio,
+    SuiteDeclaration,
+    SuiteShape,
+    SuiteSide,
+)
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Evidence, Side, ratio
 from observatory.show.tables import FigureTable
@@ -199,7 +205,7 @@ def _answer(
     sides = [_side(snapshots, suite, shape, side) for side in (shape.above, shape.below)]
     evidence = claims.pairs(sides, "samples")
     if shape.per is not None:
-        evidence = _over_served(evidence, shape, runs)
+        evidence = _over_served(evidence, shape.per, runs)
     above, below = str(shape.above.variant), str(shape.below.variant)
     same_python = shape.above.python == shape.below.python
     sources = suite.seconds(shape.above.python, shape.table, shape.where) if same_python else ()
@@ -207,13 +213,10 @@ def _answer(
     return claims.answer(shape, [evidence], next(published, None))
 
 
-def _over_served(alone: Evidence, shape: SuiteShape, runs: Sequence[RunSummary]) -> Evidence:
+def _over_served(alone: Evidence, per: RunRatio, runs: Sequence[RunSummary]) -> Evidence:
     """Divide a ratio by that of the servers."""
-    per, none = shape.per, replace(alone, ours=None, words="never in one run")
-    if per is None:
-        return alone
-    cases = (per.above, per.below)
-    known = [*claims.served(runs, Published(), cases, per.metric)]
+    none = replace(alone, ours=None, words="never in one run")
+    known = claims.served(runs, Published(), (per.above, per.below), per.metric)
     whole = max(known, key=lambda each: each.rank, default=none)
     if alone.ours is None or whole.ours is None:
         return none
