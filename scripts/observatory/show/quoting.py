@@ -12,7 +12,7 @@ from duetbench.core.metrics import INSTRUCTIONS, METRICS, row
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.store.change import Change, order
-from observatory.trend.quotes import Key, Quote, quote_of
+from observatory.trend.quotes import Key, Quote, quote_of, sides
 from observatory.trend.releases import MEMORY
 
 _ARTICLES: Final = ("A ", "An ", "The ")
@@ -128,6 +128,6 @@ def place(quote: Quote) -> str:
 
 def affected(quote: Quote) -> list[str]:
     """Make the lines of arguments that show what a release does to a reader's own application."""
-    base = [f"--base {quote.package}=={quote.previous}"] if quote.previous else []
-    head = f"--head {quote.package}=={quote.version}"
-    return [*base, head, "--app shop.main:app --path /items/7"]
+    base, head = sides(quote)
+    before = [f"--base {base}"] if quote.previous else []
+    return [*before, f"--head {head}", "--app shop.main:app --path /items/7"]
