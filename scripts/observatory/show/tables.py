@@ -23,7 +23,6 @@ from observatory.store.asv_results import Reading, Snapshot
 _FORMATS: Final[dict[str, units.Formatter]] = {
     "seconds": units.seconds,
     "bytes": units.size,
-    "instructions": units.count,
 }
 
 
