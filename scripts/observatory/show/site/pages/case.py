@@ -1,11 +1,12 @@
 """The cases: for each its trends, newest figures and command."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pydantic_core import to_json
 
+from duetbench.load.summary import RunSummary
 from duetbench.report import formats
 from observatory.show import addresses, quoting
 from observatory.show.site import words
@@ -56,7 +57,7 @@ def _of_case(site: Site, case: str) -> Iterator[PageFile]:
         f"Trend and newest figures of {case}.",
         case=case,
         experiment=experiment if experiment in site.experiments else "",
-        views=[*(_ratios(site, table, case) for table in tables), *_figures(site, case)],
+        views=[*(_ratios(site, table, case) for table in tables), *_figures(site, case, runs)],
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
         changes=sorted(
@@ -99,9 +100,9 @@ def _ratios(site: Site, table: Table, case: str) -> View:
     )
 
 
-def _figures(site: Site, case: str) -> Iterator[View]:
-    """Yield the absolute figures of the newest run of each machine that has the case."""
-    newest = {run.run.machine.id: run for run in reversed(site.newest) if case in run.cases}
+def _figures(site: Site, case: str, runs: Sequence[RunSummary]) -> Iterator[View]:
+    """Yield a case's absolute figures in the newest of the runs on each machine."""
+    newest = {run.run.machine.id: run for run in reversed(runs)}
     for machine, summary in sorted(newest.items()):
         own, run = summary.cases[case], summary.run
         lines = [
