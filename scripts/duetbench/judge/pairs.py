@@ -210,10 +210,8 @@ class Pair(CaseDuets):
     @property
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
-        # The canary has the anchor twice.
-        places = [part.testbed.subject.root for part in self.sides]
         own = "" if self.mode is Mode.TOGETHER else self.case.id
-        return (self.label, own, *places, *(server_of(part.case) for part in self.sides))
+        return (self.label, own, *(server_of(part.case) for part in self.sides))
 
 
 @dataclass(frozen=True, slots=True)
