@@ -35,8 +35,6 @@ MOST_SERIES: Final = 500  # of a file: each has a page
 
 Origin = Literal["night", "backfill"]
 
-STARTS: Final = ", starts"  # end of the label if servers were started without load
-
 
 # Years of nights have half a million of them: without a dictionary and a set for each.
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)

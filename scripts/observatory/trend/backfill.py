@@ -22,7 +22,7 @@ from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from observatory.matrix.anchor import Anchor
 from observatory.store import kinds
-from observatory.store.points import STARTS, Points
+from observatory.store.points import Points
 from observatory.trend.anchored import Wanted
 
 STEPS: Final = {"day": 1, "week": 7}
@@ -50,7 +50,7 @@ def of_release(day: date, release: Release, *, start: bool = False) -> Wanted:
             raise SetupError(f"the stack {name} has no {pin.name}")
         return subject.resolve_stack(name, narrator, pins=[pin])
 
-    label = f"{release.package} {release.version}{STARTS if start else ''}"
+    label = f"{release.package} {release.version}{', starts' if start else ''}"
     return Wanted(label, _end(day), lock, release=release, start=start)
 
 
