@@ -70,7 +70,7 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 @pytest.mark.real
-def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
+def test_an_anchor_is_declared_measured_and_renewed(scene: Scene) -> None:
     done = scene.call("observatory", "anchor", "run")
     assert (done.code, "declare the present state as one" in done.err) == (2, True)
     write(scene.root, "README.md", "# Not committed\n")
@@ -99,7 +99,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
 
 
 @pytest.mark.real
-def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> None:
+def test_an_anchor_that_cannot_be_measured_any_more_is_replaced(scene: Scene) -> None:
     scene.anchored("first")
     old = anchor_file(scene.root).read_text()
     commit(scene.root, "Other duets", **{
@@ -115,7 +115,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
 
 
 @pytest.mark.real
-def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path) -> None:
+def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Path) -> None:
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
@@ -144,7 +144,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert found.refused == {}
     assert found.accepted == (made.path,)
 
-    # Of each case three duets had been played.
+    # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
     done = scene.call("observatory", "anchor", "run", *given, "--results", scene.results)
     assert done.code == 130, done

@@ -100,7 +100,7 @@ def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
     anchored_.run_duets(heads, instruments, QUIETLY, effort)
 
 
-def test_a_case_is_played_until_its_ratio_is_known() -> None:
+def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
     one, instruments = head(), Given()
     play([one], instruments)
@@ -149,7 +149,7 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
 
 
 class Alone(Given):
-    """Each side has its own figures alone, and no duet may be played."""
+    """Each side has its own figures alone, and no duet may be run."""
 
     def launch(self, side: SideCase) -> Launch:
         self.duet_log.append(side.testbed.subject.root.name)
@@ -157,7 +157,7 @@ class Alone(Given):
         return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.duet_log) / 1000)})
 
 
-def test_what_computes_on_all_cores_is_played_by_turns() -> None:
+def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
     """Three samples of two launches each, however widely they scatter; who is first changes."""
     case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
     one = head("later", (case,))
@@ -207,7 +207,7 @@ def often(effort: Effort, seconds: float, logs: Sequence[float]) -> int:
         (25, LOUD, 3), (100, LOUD, 3),  # fewer would tell nothing
     ],
 )  # fmt: skip
-def test_slow_cases_are_played_a_few_times_in_a_night(
+def test_slow_cases_are_measured_a_few_times_in_a_night(
     seconds: float, logs: Sequence[float], times: int
 ) -> None:
     assert often(NIGHTLY, seconds, logs) == times
@@ -303,7 +303,7 @@ def backfilled(
 
 
 @pytest.mark.real
-def test_stacks_of_other_times_are_installed_played_and_removed(
+def test_stacks_of_other_times_are_installed_measured_and_removed(
     anchored: Path, anchor: Anchor, tmp_path: Path
 ) -> None:
     """What cannot be resolved is recorded; what has its points is left out the next time."""

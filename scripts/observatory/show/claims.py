@@ -3,7 +3,7 @@
 A comparison of both sides answers a statement by its finding, as its page shows it. Of several,
 that with most samples answers, or the newest of these: no result chooses its evidence. Without a
 comparison the launches of a machine's runs do. A run's launches take turns, so those of one round
-are a pair, of which its day makes no difference; the interval is Student's over the pairs. Fewer
+are a pair, whose sides its day affects alike; the interval is Student's over the pairs. Fewer
 than four pairs also scatter as their kin do: the other cases of one endpoint and interpreter.
 """
 

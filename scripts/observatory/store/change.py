@@ -2,8 +2,8 @@
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
 confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `suspects`,
-`unsettled` and `note` may be set. A candidate that no duet confirmed is
-kept too, or it would be judged again every night.
+`unsettled` and `note` may be set. A candidate that no duet confirmed is kept too, or it would be
+judged again every night.
 """
 
 from collections.abc import Sequence

@@ -210,7 +210,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     )
     series, machine = judged_as(main.series), comparison.machine.id
     moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
-    played = {case.case.id for case in comparison.cases}
+    measured = {case.case.id for case in comparison.cases}
     worse, here = finding.verdict is Verdict.WORSE, machine == candidate.series.machine
     return candidate.model_copy(
         update={
@@ -218,7 +218,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "status": "open" if worse else "closed",
             "series": series,
             "others": tuple(other for other in moved if other != series),
-            "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in played),
+            "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in measured),
             "steps": (),
             "tries": 0,
             "culprit": release_of(candidate.packages),
