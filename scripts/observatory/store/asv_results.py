@@ -53,7 +53,6 @@ class Snapshot:
     """All readings of one commit on one machine."""
 
     machine: str
-    cores: int | None  # None if asv does not know
     described: str  # the machine in words
     commit: str  # 40 hex digits
     committed: int  # date of the commit, ms since 1970
@@ -140,7 +139,6 @@ def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
     started = (when for result in results for when in result.started_at.values() if when)
     return Snapshot(
         machine=str(params["machine"]),
-        cores=int(cores) if cores.isdigit() else None,
         described=", ".join(filter(None, (cpu, cores and f"{cores} cores", ram, system))),
         commit=str(results[0].commit_hash),
         committed=int(results[0].date),
