@@ -11,7 +11,7 @@ from duetbench.app import case_names
 from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
-from duetbench.core.units import Interval
+from duetbench.core.units import Interval, signed
 from duetbench.judge.findings import of_effects
 from duetbench.report import findings, formats
 from duetbench.report.attribution import RowText
@@ -163,7 +163,7 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
 
 
 def _label(tick: float) -> str:
-    return f"{100 * (tick - 1):+.6g} %".replace("-", "−") if tick != 1 else "0"
+    return f"{signed(100 * (tick - 1), '.6g')} %" if tick != 1 else "0"
 
 
 def _further(site: Site, quote: Quote) -> Iterator[PlotRow]:
