@@ -341,7 +341,7 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 def test_a_release_is_found_between_two_locks(
     four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The locks between are resolved, and their sides really prepared; duets are played."""
+    """The locks between are resolved, and their sides really prepared; duets are run."""
     here = Checkout(tmp_path / "tiny")
 
     def find(base: str, head: str, played: Ratios) -> Cause:
