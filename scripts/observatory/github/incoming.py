@@ -115,8 +115,7 @@ def night(
     if shard is not None:
         shards = tuple(entry for entry in record.shards if entry.shard == shard)
         record = record.model_copy(update={"shards": shards})
-    missing = record.sentences
-    return Acceptance(tuple(accepted), refused, missing)
+    return Acceptance(tuple(accepted), refused, record.sentences)
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
