@@ -1,16 +1,16 @@
 # setup  everything that measuring needs (cached; a second run only checks)
 # harness  of that, the harness's own environment: enough to plan, publish and talk
 # tools  of that, also interpreters and load generator: all but the packages under test
-# bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
-#        then the site, of which it says where it is
+# bench  quick profile of every experiment, then its tables; two in-process benchmarks, by asv; then
+#        the site, with the command that shows it
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd,
 #        and Valgrind (by apt as root or in CI); without them their tests are skipped, but not in CI
 # quick  the tests without servers, browsers, builds and systemd: a minute; COVERAGE=1 tells how much
 #        of the code they run. PYTHON=3.14 is a version that uv finds or installs
-# test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
-#        of those that TESTS names one, which begins at once); the longest are told, and what failed
-#        beside others is tried once more alone, by name and in sight
+# test   the test suite; TESTS= selects, JOBS= so many at once (default: four of all tests, since
+#        many wait, and one of those that TESTS names); it lists the slowest, and runs what failed
+#        beside others once more, alone
 # thorough  the tests that `make test` leaves out: those with a browser, act or systemd, packages,
 #        more combinations of what it shows, and longer looks
 # check  lint, format, types (of the JavaScript too), and which folder imports which

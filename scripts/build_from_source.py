@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Build CPython or oha from source, if `duetbench setup` cannot download it.
+"""Build CPython or oha from source, if `observatory setup` cannot download it.
 
-duetbench starts this script of a checkout as
+It starts this script of a checkout as
 
     build_from_source.py check REQUEST           prints what is missing here, one thing a line
     build_from_source.py build REQUEST FOLDER    installs the program into FOLDER/bin

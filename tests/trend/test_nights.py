@@ -8,7 +8,8 @@ import pytest
 
 import synthetic
 from bench import Bench, make_checkout
-from duetbench.core.errors import DeclarationError, FlagName, UsageError
+from duetbench.app import stacks
+from duetbench.core.errors import DeclarationError, FlagName, SetupError, UsageError
 from duetbench.core.model import Case, Launch, Plan, Run
 from duetbench.host import files, machine
 from histories import good, listing, make_remote, night_run, result_of, save
@@ -128,6 +129,19 @@ def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
     bench.patch.setenv("DUETBENCH_ROOT", str(root))
     with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(f"\n[tool.observatory.fleet]\n{table}")
+
+
+@pytest.mark.real
+def test_measuring_makes_the_environments_of_new_locks(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A sandbox has none of a night's locks, and runs nothing before this.
+    def make(stack: Any, python: Any, _narrator: object) -> None:
+        raise SetupError(f"asked for {stack.name} on {python.name}")
+
+    monkeypatch.setattr(stacks, "make_environment", make)
+    done = bench.run("right")
+    assert (done.code, "asked for current on 3.14" in done.err) == (4, True), done
 
 
 @pytest.mark.real

@@ -1,4 +1,4 @@
-"""`duetbench ci` on GitHub: artifacts, the sandbox, answers to requests, an issue per change."""
+"""What workflows call: for artifacts, the sandbox, answers to requests, an issue per change."""
 
 import os
 from datetime import UTC, datetime

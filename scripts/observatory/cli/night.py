@@ -105,10 +105,13 @@ def measure_command(
     assigned, folder = assignment(plan_file, shard), results or checkout.results
     plan = assigned.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
+    narrator = Narrator(console)
     with machine(None, console.say):
-        absent = unmeasurable(plan.cases, checkout, Narrator(console), declared=False)
+        absent = unmeasurable(plan.cases, checkout, narrator, declared=False)
         begin = assigned.begin if assigned else lambda run: run
-        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
+        run, path = runner.launch_all(
+            plan, checkout, folder, console, begin=begin, missing=absent, installs=narrator
+        )
     if assigned:
         of_tool.report(run, path, console)
     else:

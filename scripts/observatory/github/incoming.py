@@ -23,7 +23,6 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.host import files
-from duetbench.host import files as files_
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from observatory.store.night import NightPlan, outcome
@@ -116,8 +115,7 @@ def night(
     if shard is not None:
         shards = tuple(entry for entry in record.shards if entry.shard == shard)
         record = record.model_copy(update={"shards": shards})
-    missing = record.sentences
-    return Acceptance(tuple(accepted), refused, missing)
+    return Acceptance(tuple(accepted), refused, record.sentences)
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
@@ -226,7 +224,7 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[Asv
         names = dict.fromkeys(model.noun for model in models)
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
     value = kind.read(data, path, "the file")
-    files_.require_plain(json.loads(data))
+    files.require_plain(json.loads(data))
     return value
 
 
@@ -247,7 +245,7 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
 
 def _write(target: Path, accepted: Files) -> None:
     for path, data in accepted.items():
-        files_.replace(target / path, data)
+        files.replace(target / path, data)
 
 
 def folder(path: Path) -> Files:

@@ -121,7 +121,7 @@ def run(root: Path, words: Sequence[str]) -> int:
         raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: the output")
     job = _Job(
         root=str(root),
-        commands=_commands(words),
+        commands=[[*_PYTHON, _WALLED], [*_PYTHON, _MAIN.format(words[0]), *words[1:]]],
         inputs={str(file): file.read_bytes() for file in _files(names.values())},
         links={str(entry.relative_to(paths.cache_dir())): str(entry) for entry in _shared()},
         written=written,
@@ -142,14 +142,6 @@ def run(root: Path, words: Sequence[str]) -> int:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
             raise
-
-
-def _commands(words: Sequence[str]) -> list[list[str]]:
-    # Creating an environment also runs code of its packages, so it happens in the sandbox.
-    tool, observatory = ([*_PYTHON, _MAIN.format(program)] for program in _PROGRAMS)
-    setup = [[*tool, "setup"]] if words[:2] == ["observatory", "measure"] else []
-    program = tool if words[0] == _PROGRAMS[0] else observatory
-    return [[*_PYTHON, _WALLED], *setup, [*program, *words[1:]]]
 
 
 def _shared() -> Iterator[Path]:

@@ -48,7 +48,6 @@ def load_anchor(root: Path) -> Anchor:
 
 def anchor_text(anchor: Anchor) -> str:
     """Write the anchor as TOML."""
-    fields = anchor.model_dump(exclude_none=True)
     lines = ["# What all trend points are measured against; made by `observatory anchor renew`."]
-    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in fields.items()]
+    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in anchor]
     return "\n".join(lines) + "\n"

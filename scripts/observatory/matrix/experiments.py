@@ -94,9 +94,8 @@ class Experiment:
         for profile, by_id in cases.items():
             for cell in self._cells(profile):
                 case = self._case(cell)
-                if case.id in by_id or meanings.setdefault(case.id, _meaning(case)) != _meaning(
-                    case
-                ):
+                meaning = _meaning(case)
+                if case.id in by_id or meanings.setdefault(case.id, meaning) != meaning:
                     allowed = (
                         "one case per id and profile; between profiles it differs in nothing but "
                         "duration and timeout: put the parameter into the id, as in wait{wait}"
@@ -172,10 +171,8 @@ class Experiment:
             raise ValueError(f"letters, digits and _ . - between single /, but not {identifier}")
         axes = axes | {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
         word, texts = {name: str(axes[name]) for name in _WORDS}, _texts(axes, parameters)
-        python, made_for = (
-            self.interpreters[word["python"]],
-            self.stacks[word["stack"]].interpreters,
-        )
+        python = self.interpreters[word["python"]]
+        made_for = self.stacks[word["stack"]].interpreters
         if word["python"] not in made_for:
             raise ValueError(f"Python {', '.join(made_for)} (of stack {word['stack']})")
         if word["server"] not in SERVERS:
@@ -235,9 +232,9 @@ def _load(table: LoadTable, values: Numbers, setting: Setting) -> Load:
 
 def _texts(axes: Mapping[str, Value], parameters: Numbers) -> dict[str, str]:
     """List the names that templates may use, with their values."""
-    values = {**{name: axes[name] for name in _WORDS}, **parameters, **axes}
     return {
-        name: value if isinstance(value, str) else f"{value:.15g}" for name, value in values.items()
+        name: value if isinstance(value, str) else f"{value:.15g}"
+        for name, value in {**parameters, **axes}.items()
     }
 
 

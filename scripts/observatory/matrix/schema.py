@@ -32,7 +32,7 @@ Names = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1
 ALL: Final = ("all",)
 """All interpreters that set-up installs by default and the block's stacks can be made for."""
 OPTIONAL: Final = ("optional",)
-"""The interpreters that are installed only on request."""
+"""The interpreters that are installed only for cases that use them."""
 Counts = Annotated[
     tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(several), Field(min_length=1)
 ]
