@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from bare import Programs
 from duetbench.host import command, paths
 
 PROJECT = Path(__file__).parents[2]
@@ -100,6 +101,13 @@ def commit(root: Path, message: str, **files: str) -> str:
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--allow-empty", "--message", message)
     return git(root, "rev-parse", "HEAD")
+
+
+def protect(remote: Path) -> None:
+    """Refuse pushes to the default branch of a bare repository, as to a protected one."""
+    (remote / "hooks").mkdir(exist_ok=True)
+    refuse = 'while read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done'
+    Programs(remote / "hooks").write("pre-receive", refuse)
 
 
 def write(root: Path, name: str, text: str) -> None:

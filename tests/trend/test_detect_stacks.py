@@ -25,7 +25,7 @@ from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.history_branch import Remote
 from observatory.trend.confirm import compare_stacks, find_locks
-from repos import borrow_cache, commit, git, make_tiny, write
+from repos import borrow_cache, commit, git, make_tiny, protect, write
 from tiny_index import serving, serving_beta
 
 LOCK = "apps/stacks/one.txt"
@@ -164,12 +164,7 @@ def origin(tiny: Path, tmp_path: Path) -> Remote:
 def protected(origin: Remote) -> Path:
     """The remote, whose main takes no push."""
     place = Path(origin.address)
-    hook = place / "hooks" / "pre-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(
-        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
-    )
-    hook.chmod(0o755)
+    protect(place)
     return place
 
 
