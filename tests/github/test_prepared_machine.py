@@ -16,7 +16,7 @@ from bench import invoke
 from observatory.github import readiness, sandbox
 from steps import NIGHT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 ROOT: Final = Path(__file__).parents[2]
 SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"

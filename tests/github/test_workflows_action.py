@@ -279,6 +279,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
         assert read("later-*") == later
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_a_checkout_of_another_user_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

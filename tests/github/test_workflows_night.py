@@ -147,6 +147,7 @@ PUBLISHED: Final = (
 """What starts Publish: event, branch, event of the night that has ended; and whether it works."""
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_the_night_of_a_fork_starts_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

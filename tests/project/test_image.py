@@ -60,6 +60,7 @@ def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.skipif(not ENGINE, reason="takes minutes: `make image`")

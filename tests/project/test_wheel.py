@@ -20,7 +20,7 @@ from duetbench.app import target
 from duetbench.host import command
 from repos import borrow_cache, commit, git
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 _EVERY_VERB: Final = """
 from typer.main import get_group
