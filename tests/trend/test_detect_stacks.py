@@ -97,15 +97,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     return asked
 
 
-Seen = list[Session]
-
-
 def making(instruments: object) -> Any:
     return lambda: instruments
 
 
 @pytest.mark.real
-def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
+def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: list[Session]) -> None:
     """From the locks of then, installed, on the applications of now."""
     found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
     (session,) = seen
