@@ -13,8 +13,8 @@ from duetbench.ci import workflows
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
 from linting import actionlint, zizmor
-from repos import commit, git, write
-from staging import LONG_AGO, SERVER, keep, publish, stock, theatre
+from repos import commit, git, keep, write
+from staging import LONG_AGO, SERVER, publish, stock, theatre
 from tiny_index import Index
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"

@@ -17,8 +17,8 @@ from duetbench.host import files
 from fake_github import BOT
 from observatory.github.lock_branch import BRANCH
 from observatory.store.change import Change, SeriesName, StackState
-from repos import commit, git, protect, write
-from staging import keep, set_stage, theatre
+from repos import commit, git, keep, protect, write
+from staging import set_stage, theatre
 from tiny_index import Index
 
 SCHEDULED = {"schedule": "41 9 * * *"}

@@ -34,7 +34,7 @@ from observatory.store.history_branch import (
     remote_of,
 )
 from observatory.store.kinds import File, collect
-from repos import commit, git
+from repos import git, keep
 
 FEW = Patience(tries=3, first=0.01, longest=0.01)
 
@@ -253,8 +253,7 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(remote: Remote, tmp_
     (folder / "run.json").write_text("{}")
     (work / "results" / "evil.sh").write_text("exit 1")
     (work / "index.html").write_text("not results")
-    git(work, "init", "--quiet")
-    commit(work, "x")
+    keep(work)
     git(work, "push", "--quiet", remote.address, f"HEAD:{BRANCH}")
     assert pull(remote, tmp_path / "target").written == 1
     assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]

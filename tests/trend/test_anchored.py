@@ -34,7 +34,7 @@ from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
 from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Wanted
-from repos import commit, git, make_tiny, write
+from repos import keep, make_tiny, write
 from synthetic import ok
 from tiny_index import serving
 
@@ -269,10 +269,8 @@ def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             index.add("alpha", f"{month}.0", f"2026-0{month}-10")
         text = Checkout(anchored).resolve("one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
-        git(anchored, "init", "--quiet", "--initial-branch=main")
-        commit(anchored, "Everything")
         made = Anchor(
-            name="first", commit=git(anchored, "rev-parse", "HEAD"), since=date(2026, 11, 1),
+            name="first", commit=keep(anchored), since=date(2026, 11, 1),
             protocol=DUET_PROTOCOL,
         )  # fmt: skip
         anchor_file(anchored).write_text(anchor_text(made), "utf-8")
