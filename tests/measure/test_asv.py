@@ -297,7 +297,7 @@ def test_a_real_look_inside(
     measured = [
         (reading["benchmark"], reading["python"], dict(reading["params"]))
         for reading in snapshot["readings"]
-        if reading["status"] == "measured" and reading["value"] > 0
+        if (reading["value"] or 0) > 0
     ]
     params = {"mode": "serial", "megabytes": "1"}
     assert measured == [("gil.Files.time_round_trips", name, params) for name in ("3.14", "3.14t")]
