@@ -69,7 +69,7 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 @pytest.mark.real
-def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
+def test_an_anchor_is_declared_run_and_renewed(scene: Scene) -> None:
     done = scene.call("observatory", "anchor", "run")
     assert (done.code, "declare the present state as one" in done.err) == (2, True)
     write(scene.root, "README.md", "# Not committed\n")
@@ -98,7 +98,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
 
 
 @pytest.mark.real
-def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> None:
+def test_an_anchor_that_cannot_be_run_any_more_is_replaced(scene: Scene) -> None:
     scene.anchored("first")
     old = anchor_file(scene.root).read_text()
     commit(scene.root, "Other duets", **{
@@ -114,7 +114,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
 
 
 @pytest.mark.real
-def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path) -> None:
+def test_a_shard_of_a_night_is_run_and_accepted(scene: Scene, tmp_path: Path) -> None:
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
@@ -143,13 +143,13 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert found.refused == {}
     assert found.accepted == (made.path,)
 
-    # Of each case three duets had been played.
+    # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
     done = scene.call("observatory", "anchor", "run", *given, "--results", scene.results)
     assert done.code == 130, done
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
-    assert {one.points[0].duets for one in cut.cases} == {3}  # none is an earlier play's
+    assert {one.points[0].duets for one in cut.cases} == {3}  # none is of an earlier run
     done = scene.call("observatory", "anchor", "run", *given, "--select", "tiny/*")
     assert (done.code, "leave --select out" in done.err) == (2, True)
     commit(scene.root, "Something else")

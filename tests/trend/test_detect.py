@@ -148,7 +148,7 @@ def compared(tmp_path: Path) -> Compared:
 
 
 def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
-    """With their figures. Of the others: what they saw; and, not claimed, what was not played."""
+    """With their figures. Of the others: what they saw; and, not claimed, what was not measured."""
     candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
     comparison = compared("a", "b", "still", a=0.05, b=0.03)
     record = conclude(candidate, comparison)

@@ -333,18 +333,18 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 def test_a_release_is_found_between_two_locks(
     four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The locks between are resolved, and their sides really prepared; duets are played."""
+    """The locks between are resolved, and their sides really prepared; the duets are made up."""
     here = Checkout(tmp_path / "tiny")
 
-    def find(base: str, head: str, played: Ratios) -> Cause:
-        monkeypatch.setattr(comparison, "Real", making(played))
+    def find(base: str, head: str, ratios: Ratios) -> Cause:
+        monkeypatch.setattr(comparison, "Real", making(ratios))
         return causes.search_locks(here, "one", (base, head), DEPENDENT, 6000.0, QUIETLY, CPU)
 
     with pytest.raises(UsageError, match="same versions"):
         find(four[0], four[0], Ratios())
-    played = Ratios()
-    cause = find(*four, played)
-    assert played.first[:4] in ([True, False] * 2, [False, True] * 2)
+    ratios = Ratios()
+    cause = find(*four, ratios)
+    assert ratios.first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(one.package, one.previous, one.version) for one in share.releases] == [
         ("gamma", "1.0", "2.0")
