@@ -13,12 +13,11 @@ from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
-from duetbench.core.comparison import Comparison, Duet, PackageChange
+from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.judge import causes, comparison
-from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Pair
-from fake_sessions import make_duet
+from fake_sessions import make_duet, note_sessions
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
@@ -84,28 +83,18 @@ def bumps(tiny: Path) -> Bumps:
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """What would have been compared, and told to whom; nothing is measured."""
-    asked: list[Session] = []
-
-    def measure(session: Session, _: Path) -> Comparison:
-        asked.append(session)
-        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
-
-    monkeypatch.setattr(Session, "measure", measure)
-    return asked
-
-
 def making(instruments: object) -> Any:
     return lambda: instruments
 
 
 @pytest.mark.real
-def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: list[Session]) -> None:
+def test_both_stacks_are_measured_as_they_were(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the locks of then, installed, on the applications of now."""
+    sessions = note_sessions(monkeypatch)
     found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
-    (session,) = seen
+    (session,) = sessions
     assert (session.extent.seed, session.extent.seconds) == (7, 90.0)
     assert session.reporter is QUIETLY
     sides = session.sides.base, session.sides.head
