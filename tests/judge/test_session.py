@@ -39,7 +39,6 @@ ONE, TWO, *_ = NAMES
 APART: Final = tuple(f"{kind}/e/py3.14" for kind in "abcd")
 """Cases that share no server."""
 
-SLOWER: Final = dict.fromkeys(NAMES, 0.03)
 WORSE, BETTER = Verdict.WORSE, Verdict.BETTER
 SAME, UNKNOWN = Verdict.SAME, Verdict.UNKNOWN
 SHORT: Final = "the budget is too small to measure"
