@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import filelock
 import psutil
@@ -34,12 +34,6 @@ if TYPE_CHECKING:  # most tests need no browser
 
     from browsing import NewPage
     from observatory.show.site.pages.site import Site
-
-
-_APART: Final = {
-    *("test_site_browser", "test_workflows_action", "test_workflows_night"),
-    *("test_prepared_machine", "test_sandbox", "test_image", "test_wheel"),
-}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,15 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: at the end, idle workers would wait for them.
-
-    Those that need a browser, act or systemd, or build a package, are for a thorough look.
-    """
-    for item in items:
-        if item.path.stem in _APART and item.get_closest_marker("real"):
-            item.add_marker("thorough")
+    """Run the longest tests first: at the end, idle workers would wait for them."""
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
 
 

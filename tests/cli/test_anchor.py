@@ -19,7 +19,7 @@ from observatory.store.night import NightPlan
 from observatory.store.points import Points
 from observatory.trend import anchored
 from observatory.trend.anchored import DUET_PROTOCOL
-from repos import borrow_cache, commit, git, make_tiny, write
+from repos import borrow_cache, commit, git, keep, make_tiny, write
 from tiny_index import serving
 
 CPU = "server_cpu_per_request"
@@ -58,8 +58,7 @@ def scene(
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
         write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
-        git(root, "init", "--quiet", "--initial-branch=main")
-        commit(root, "Everything")
+        keep(root)
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
         monkeypatch.setattr("observatory.cli.anchor.Real", lambda: made.instruments)
         yield made
@@ -150,7 +149,7 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     assert done.code == 130, done
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
-    assert {one.points[0].duets for one in cut.cases} == {3}  # none is an earlier play's
+    assert {one.points[0].duets for one in cut.cases} == {3}  # none is of an earlier run
     done = scene.call("observatory", "anchor", "run", *given, "--select", "tiny/*")
     assert (done.code, "leave --select out" in done.err) == (2, True)
     commit(scene.root, "Something else")

@@ -14,7 +14,7 @@ from bench import Bench
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
-from repos import PROJECT, borrow_cache, commit, git, uv
+from repos import PROJECT, borrow_cache, commit, git, keep, uv
 
 CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
@@ -86,8 +86,7 @@ def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
     if name == "shop":  # its lock names the addresses of an index, so that none is kept
         uv("lock", cwd=root)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "As it was")
+    keep(root)
     monkeypatch.chdir(root)
     return root
 

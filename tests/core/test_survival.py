@@ -26,7 +26,7 @@ from observatory.show.site.pages import experiment, story
 from observatory.store import kinds
 from observatory.store.night import outcome
 from observatory.trend import candidates, confirm, reading
-from repos import commit, git
+from repos import git, keep
 
 pytestmark = pytest.mark.long
 
@@ -75,8 +75,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         (made.root / name).mkdir(parents=True)
     for name in ("pyproject.toml", "asv.conf.json"):
         shutil.copy(PROJECT / name, made.root)
-    git(made.root, "init", "--quiet")
-    at = commit(made.root, "It")
+    at = keep(made.root)
     nights = [foreign.shard_run(number) for number in (1, 2)]
     record, evidence = foreign.judge_candidate()
     night = (*nights, outcome(foreign.night(), nights), foreign.points())

@@ -11,11 +11,12 @@ from typing import Final
 
 import pytest
 
+from bare import Programs
 from bench import invoke
 from observatory.github import readiness, sandbox
 from steps import NIGHT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 ROOT: Final = Path(__file__).parents[2]
 SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"
@@ -35,7 +36,6 @@ def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.Comple
 # The hook.
 
 WORKER: Final = """\
-#!/bin/sh
 # Stands in for the runner's process of a job: the next step runs whatever the hook has said.
 "$@"
 echo ran >next-step
@@ -72,9 +72,7 @@ class Machine:
         place = self.folder / "job"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
-        stand_in = self.folder / worker
-        stand_in.write_text(WORKER)
-        stand_in.chmod(0o755)
+        stand_in = Programs(self.folder).write(worker, WORKER)
         done = subprocess.run(
             [stand_in, shell, "-e", self.hook],
             cwd=place,
@@ -99,9 +97,7 @@ def machine(tmp_path: Path) -> Machine:
     done = prepare(root, "repository_id=4711", "workflows=bench.yml,nightly.yml", "branch=main")
     assert done.returncode == 0, done.stdout + done.stderr
     programs.mkdir()
-    logger = programs / "logger"
-    logger.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>{tmp_path}/journal\n")
-    logger.chmod(0o755)
+    Programs(programs).write("logger", f"printf '%s\\n' \"$*\" >>{tmp_path}/journal")
     hook, policy = root / "usr/local/lib/duetbench/job-started.sh", root / "etc/duetbench/policy"
     result = Machine(tmp_path, hook, policy)
     result.edit("policy=/etc/duetbench/policy", f"policy={policy}")

@@ -24,7 +24,7 @@ from duetbench.core.errors import ArtifactError, SetupError
 from duetbench.host import machine
 from observatory.github import sandbox
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 MAIN: Final = """\
 import json, os, pathlib, signal, sys, time

@@ -13,8 +13,8 @@ from duetbench.ci import workflows
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
 from linting import actionlint, zizmor
-from repos import commit, git, write
-from staging import LONG_AGO, SERVER, keep, publish, stock, theatre
+from repos import asgi, commit, git, keep, write
+from staging import LONG_AGO, SERVER, publish, stock, theatre
 from tiny_index import Index
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"
@@ -31,16 +31,7 @@ SHOP: Final = {
     ".gitignore": "__pycache__/\n",
     LOCK: LOCKED,
     "src/shop/__init__.py": "",
-    "src/shop/main.py": """\
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": scope["path"].encode()})
-""",
+    "src/shop/main.py": asgi("", 'body = scope["path"].encode()'),
 }
 """Somebody's repository."""
 
@@ -279,6 +270,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
         assert read("later-*") == later
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_a_checkout_of_another_user_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,8 +17,8 @@ from duetbench.host import files
 from fake_github import BOT
 from observatory.github.lock_branch import BRANCH
 from observatory.store.change import Change, SeriesName, StackState
-from repos import commit, git, write
-from staging import keep, set_stage, theatre
+from repos import commit, git, keep, protect, write
+from staging import set_stage, theatre
 from tiny_index import Index
 
 SCHEDULED = {"schedule": "41 9 * * *"}
@@ -54,16 +54,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sta
         yield scene
 
 
-def protect(stage: Stage) -> None:
-    """Refuse pushes to the default branch, as a protected one does."""
-    hook = stage.remote / "hooks" / "pre-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(
-        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
-    )
-    hook.chmod(0o755)
-
-
 def remember(stage: Stage, record: Change) -> None:
     """Let the history begin with a change that an earlier night has confirmed."""
     folder = stage.folder / "history"
@@ -95,7 +85,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     stage, index = scene
     remember(stage, CHANGE)
     before = git(stage.tree, "rev-parse", "HEAD")
-    protect(stage)
+    protect(stage.remote)
     index.add("alpha", "2.0", "2026-11-01")
     index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
     night = stage.act("nightly.yml", "workflow_dispatch", STARTED)
@@ -103,11 +93,13 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     assert night.results == dict.fromkeys(jobs, "success"), night.text
 
     # The stack: a commit of its own, which says what was released.
-    assert stage.git("rev-parse", "main").strip() == before
-    bump, start = (stage.git("rev-parse", f"{BRANCH}~{n}").strip() for n in range(2))
+    assert git(stage.remote, "rev-parse", "main") == before
+    bump, start = (git(stage.remote, "rev-parse", f"{BRANCH}~{n}") for n in range(2))
     assert start == before
-    assert stage.git("diff", "--name-only", before, bump).split() == ["apps/stacks/current.txt"]
-    message = stage.git("log", "-1", "--format=%B", bump)
+    assert git(stage.remote, "diff", "--name-only", before, bump).split() == [
+        "apps/stacks/current.txt"
+    ]
+    message = git(stage.remote, "log", "-1", "--format=%B", bump)
     assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
     # The history: the shard's run, then the night's record.
@@ -140,7 +132,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
         assert (site / page / "index.html").is_file(), page
     front = (site / "index.html").read_text("utf-8")
     assert 'href="./docs/"' in front
-    assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
+    assert git(stage.remote, "ls-tree", "--name-only", "gh-pages").split() == ["results"]
 
 
 PUBLISHED: Final = (
@@ -155,6 +147,7 @@ PUBLISHED: Final = (
 """What starts Publish: event, branch, event of the night that has ended; and whether it works."""
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_the_night_of_a_fork_starts_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,13 +12,12 @@ import pytest
 from bench import Bench
 from duetbench.app import stacks
 from duetbench.app.testbed import Testbed
-from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected
 from duetbench.judge.affected import Diff
-from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Sides
-from fake_sessions import make_pairs, side
+from fake_sessions import make_pairs, note_sessions, side
 from observatory.matrix.sides import match_cases
 from repos import asgi, commit, git, work_in, write_all
 from synthetic import make_case, make_testbed
@@ -333,13 +332,7 @@ def test_what_no_request_loads_is_not_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither by the new code nor by the old; what runs before the server may load anything."""
-    asked: list[Session] = []
-
-    def measure(session: Session, _: Path) -> Comparison:
-        asked.append(session)
-        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
-
-    monkeypatch.setattr(Session, "measure", measure)
+    sessions = note_sessions(monkeypatch)
     files = {
         "pyproject.toml": PROJECT, ".python-version": "3.14\n", "shop/__init__.py": "",
         "shop/main.py": MAIN, "shop/items.py": ITEMS, "shop/tools.py": "x = 1\n",
@@ -352,9 +345,9 @@ def test_what_no_request_loads_is_not_measured(
         assert (done.code, done.err) == (3 * (entered is not None), ""), done
         if entered is None:
             sentence = ALONE.format(file)
-            assert (asked, sentence in " ".join(done.out.split())) == ([], True), done
+            assert (sessions, sentence in " ".join(done.out.split())) == ([], True), done
         else:
-            session = asked.pop()
+            session = sessions.pop()
             assert [pair.reason for pair in session.sides.pairs] == [
                 file if words != "--all" else "asked for with --all"
             ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from comparing import CPU, busy, sampled
+from comparing import CPU, busy, sampled, swapped
 from comparing import duets as made
 from duetbench.core.comparison import Instructions
 from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
@@ -11,8 +11,6 @@ from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
 from duetbench.judge.rule import judge
 from duetbench.report.formats import ends
-
-SWAPPED = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
     for sides, sign in (((base, head), 1), ((head, base), -1)):
         counts = counted._together(*sides)
         found = of_instructions("", counts, 0.02)
-        assert found.verdict is (verdict if sign > 0 else SWAPPED.get(verdict, verdict))
+        assert found.verdict is (verdict if sign > 0 else swapped(verdict))
         if sign > 0:
             assert ends(found.interval) == interval
 
@@ -90,7 +88,7 @@ def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change(
         sides = [(1e6, 1e6 * ratio)[::step] for ratio in ratios]
         counts = [Instructions(base=b, head=h, spread=spread, scatter=1e-4) for b, h in sides]
         found = of_instructions("", counted.in_layouts(counts), 0.01)
-        assert found.verdict is (verdict if step > 0 else SWAPPED.get(verdict, verdict))
+        assert found.verdict is (verdict if step > 0 else swapped(verdict))
         assert counted.in_layouts(counts).error == pytest.approx(half, rel=0.01)
 
 

@@ -367,10 +367,10 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     found = files.read(Comparison, out)
     assert not any(finding.moved for finding in found.findings), done.out
     (case,) = found.cases
-    played = [duet for duet in case.duets if duet.base]
-    assert played, done
-    for one in played:
-        assert one.head["pss_steady"] == pytest.approx(one.base["pss_steady"], rel=0.02)
+    duets = [duet for duet in case.duets if duet.base]
+    assert duets, done
+    for each in duets:
+        assert each.head["pss_steady"] == pytest.approx(each.base["pss_steady"], rel=0.02)
     assert not git(much, "status", "--porcelain")
 
 

@@ -10,7 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from comparing import CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
+from comparing import (
+    CPU,
+    GROWING,
+    NOISY,
+    UNSTEADY,
+    WRONG,
+    busy,
+    duet,
+    duets,
+    paced,
+    sampled,
+    swapped,
+)
 from comparing import judged as judged_alone
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
@@ -269,8 +281,7 @@ def test_swapped_sides_are_the_reciprocal(logs: Logs, metric: str) -> None:
     one, other = moving(metric, logs)[metric], moving(metric, -logs)[metric]
     assert (one.ratio or 1) * (other.ratio or 1) == pytest.approx(1)
     assert (one.low or 1) * (other.high or 1) == pytest.approx(1)
-    swapped = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
-    assert swapped.get(one.verdict, one.verdict) is other.verdict
+    assert swapped(one.verdict) is other.verdict
     if one.moved:
         worse = ((one.ratio or 1) > 1) == (metric != "throughput")
         assert one.verdict is (Verdict.WORSE if worse else Verdict.BETTER)

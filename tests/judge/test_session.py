@@ -39,7 +39,6 @@ ONE, TWO, *_ = NAMES
 APART: Final = tuple(f"{kind}/e/py3.14" for kind in "abcd")
 """Cases that share no server."""
 
-SLOWER: Final = dict.fromkeys(NAMES, 0.03)
 WORSE, BETTER = Verdict.WORSE, Verdict.BETTER
 SAME, UNKNOWN = Verdict.SAME, Verdict.UNKNOWN
 SHORT: Final = "the budget is too small to measure"
@@ -147,12 +146,12 @@ def test_the_budget_is_kept(seconds: float, slower: float, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("uncounted", ["", "no Valgrind"])
 def test_the_budget_that_is_advised_decides(uncounted: str, tmp_path: Path) -> None:
-    def played(seconds: float) -> Comparison:
+    def within(seconds: float) -> Comparison:
         return compared_by(FakeInstruments(uncounted=uncounted), [busy(ONE)], tmp_path, seconds)
 
-    advised = longer_budget(played(5))
+    advised = longer_budget(within(5))
     assert advised == 60
-    again = played(advised)
+    again = within(advised)
     assert len(again.cases[0].duets) >= 3
     assert bool(on(again, ONE, INSTRUCTIONS).ratio) == (not uncounted)
     assert longer_budget(again) is None
@@ -188,8 +187,8 @@ def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
     orders = {tuple(name for name in launch if name != ours[0]) for launch in fake.together}
     assert {ours[1:], ours[:0:-1]} <= orders
     behind = sum(len(launch) - launch.index(ours[0]) - 1 for launch in shared)
-    played = sum(len(case.duets) for case in found.cases)
-    assert played == sum(map(len, fake.together)) - behind
+    count = sum(len(case.duets) for case in found.cases)
+    assert count == sum(map(len, fake.together)) - behind
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -29,7 +29,7 @@ from duetbench.host.machine import LOCK, measuring
 from observatory.cli import inprocess as cli
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs
-from repos import commit, git, write
+from repos import commit, git, keep, write
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -278,8 +278,7 @@ def test_a_real_look_inside(
     (repository / "scripts").symlink_to(ROOT / "scripts")
     for name in ("pyproject.toml", "asv.conf.json"):
         shutil.copy(ROOT / name, repository)
-    git(repository, "init", "--quiet")
-    commit(repository, "first")
+    keep(repository)
     monkeypatch.chdir(repository)
     monkeypatch.setenv("DUETBENCH_ROOT", str(repository))
     suite = repository / "benchmarks" / "gil.py"

@@ -21,38 +21,27 @@ from duetbench.effects.libraries import plain
 from duetbench.host.proc import make_scratch
 from duetbench.report.findings import announce
 from observatory.matrix.checkout import Checkout
+from repos import asgi
 
 WAYS: Final = ("asgi", "threads", "wsgi")
 """How an application runs its function `work`: in a coroutine, in a thread, or plainly."""
 
-_ASGI: Final = """
-import asyncio
-
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        return await receive()
-    body = CALL
-    kind = [(b"content-type", TYPE.encode())]
-    await send({"type": "http.response.start", "status": STATUS, "headers": kind})
-    await send({"type": "http.response.body", "body": body})
-"""
 _WSGI: Final = """
 def app(environ, start_response):
     body = work()
-    start_response(f"{STATUS} Well", [("content-type", TYPE)])
+    start_response("200 OK", [("content-type", "text/plain")])
     return [body]
 """
-_AROUND: Final = '\nTYPE, STATUS = "text/plain", 200\nOK = b"ok"\n'
 
 
 def source(work: str, way: str, before: str = "") -> str:
-    """Write an application with a function `work` of these lines, which returns the body."""
+    """Write an application with a function `work` of these lines, which returns the body `OK`."""
     lines = "\n".join(f"    {line}" for line in (*work.splitlines(), "return OK"))
+    top = f'OK = b"ok"\n{before}\n\ndef work():\n{lines}\n'
+    if way == "wsgi":
+        return top + _WSGI
     call = "work()" if way == "asgi" else "await asyncio.to_thread(work)"
-    frame = _WSGI if way == "wsgi" else _ASGI.replace("CALL", call)
-    return f"{_AROUND}{before}\n\ndef work():\n{lines}\n{frame}"
+    return asgi(f"import asyncio\n{top}", f"body = {call}")
 
 
 def seen(

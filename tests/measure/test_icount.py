@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from bare import Programs
 from bench import eventually, processes_with
 from duetbench.app.inside import phases
 from duetbench.app.inside.process import Program, fixed_addresses
@@ -152,9 +153,8 @@ def pretend(
     folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, name: str = "valgrind"
 ) -> None:
     folder.mkdir()
-    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join((str(folder), os.environ["PATH"])))
+    Programs(folder).write(name, script)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 
 TARGETS = ["1000", "cycles", "json", "2000", "draws"]

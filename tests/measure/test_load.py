@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bare import Programs
 from duetbench.app import tools, workspace
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load
@@ -46,13 +47,6 @@ def client(program: Path, load_: Load, url: str, **request: Any) -> load.Client:
     fields = {"name": "x", "app": "a:a", "interface": "asgi", "path": "/", "floor": 0}
     endpoint = Endpoint.model_validate({**fields, "expect": Expectation(), **request})
     return load.Client(program, load_, url, endpoint)
-
-
-def fake(tmp_path: Path, body: str) -> Path:
-    program = tmp_path / "oha"
-    program.write_text(f"#!/bin/sh\n{body}\n")
-    program.chmod(0o755)
-    return program
 
 
 def generate(
@@ -93,7 +87,7 @@ def test_a_command_line_tells_no_secret(tmp_path: Path) -> None:
     argv = load.command(loading)
     assert argv[argv.index("-m") :][:6] == asked
     assert argv[-2:] == ["--urls-from-file", "urls.txt"]
-    with load.Generator(replace(loading, oha=fake(tmp_path, "exec sleep 60"))):
+    with load.Generator(replace(loading, oha=Programs(tmp_path).write("oha", "exec sleep 60"))):
         (record,) = (tmp_path / "state").rglob("*.json")
         assert "s3cret" not in record.read_text()
 
@@ -250,10 +244,8 @@ def test_a_generator_that_is_wrong_gives_no_figure(
 ) -> None:
     hangs = "exec" in script
     monkeypatch.setattr(load, "START_SECONDS", 0.1 if hangs else 10)
-    program = fake(tmp_path, script.replace("{oha}", str(oha)))
-    asked = (
-        closed(1, 0.1, 0.1) if "exec" in script else closed(duration=5 * ("kill" in script) or 0.3)
-    )
+    program = Programs(tmp_path).write("oha", script.replace("{oha}", str(oha)))
+    asked = closed(1, 0.1, 0.1) if hangs else closed(duration=5 * ("kill" in script) or 0.3)
     with serving(Answer(delay=0.01)) as server, pytest.raises(LaunchError, match=words) as caught:
         generate(program, asked, server.url)
     assert caught.value.flag is FlagName.LOAD_FAILED

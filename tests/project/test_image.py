@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 import tutorial
+from bare import Programs
 from bench import PROJECT
 from duetbench.counts import counting
 
@@ -17,7 +18,6 @@ ENGINE: Final = os.environ.get("CONTAINER", "")
 """What has built the image, as `make image` does."""
 
 _DOCKER: Final = """\
-#!/bin/sh
 [ "$1" = login ] && read -r secret && echo "secret is $secret" >>"{log}"
 echo "$@" >>"{log}"
 """
@@ -39,9 +39,8 @@ def test_the_dockerfile_installs_what_is_locked_and_counting_needs() -> None:
 
 def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> None:
     """Its name is in small letters, and the token is on no command line."""
-    docker, log = tmp_path / "docker", tmp_path / "log"
-    docker.write_text(_DOCKER.format(log=log), "utf-8")
-    docker.chmod(0o755)
+    log = tmp_path / "log"
+    Programs(tmp_path).write("docker", _DOCKER.format(log=log))
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_TOKEN": "s3cret", "TAG": "v1.2.3"}
     env |= {"GITHUB_ACTOR": "Ann", "GITHUB_REPOSITORY": "Ann/DuetBench", "REGISTRY": "r.invalid"}
     make = ["make", "--silent", "-C", str(PROJECT), "publish-image", "publish-images"]
@@ -61,6 +60,7 @@ def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.skipif(not ENGINE, reason="takes minutes: `make image`")

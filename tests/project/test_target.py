@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bare import QUIET
+from bare import QUIET, Programs
 from duetbench.app import declarations, interpreters, target, tools
 from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
@@ -309,9 +309,9 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
     place = borrow_cache(tmp_path / "cache", monkeypatch)
     (place / "interpreters").unlink()
-    write(tmp_path, "shims/python3", f'#!/bin/sh\nexec {Path(sys.executable).resolve()} "$@"\n')
-    (tmp_path / "shims" / "python3").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
+    (shims := tmp_path / "shims").mkdir()
+    Programs(shims).write("python3", f'exec {Path(sys.executable).resolve()} "$@"')
+    monkeypatch.setenv("PATH", str(shims), prepend=os.pathsep)
     monkeypatch.setenv("UV_OFFLINE", "1")
     interpreter = interpreters.choose(tmp_path, ">=3.11", QUIET)
     assert (interpreter.origin, interpreter.free_threaded) == ("found", False)

@@ -18,7 +18,7 @@ from duetbench.app.target_locks import LockFile
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host.console import Console, Narrator
 from observatory.matrix.checkout import Checkout
-from repos import BUILD, backend, commit, git, uv, write
+from repos import BUILD, backend, keep, uv, write
 from tiny_index import Index, serving
 
 WANTED = Target(app="shop:app")
@@ -232,8 +232,7 @@ def test_packages_that_are_folders_archives_and_commits_are_installed(
     """A folder or archive belongs to its copy, and a commit to the lock."""
     remote = tmp_path / "remote"
     package(remote)
-    git(remote, "init", "--quiet", "--initial-branch=main")
-    at = commit(remote, "One")
+    at = keep(remote)
     package(root / "libs" / "lib", "2.0")
     (root / "pyproject.toml").unlink()
     for line in ("-e ./libs/lib ; python_full_version >= '3.10'", "./libs/lib"):

@@ -18,9 +18,9 @@ from bench import PROJECT, Once
 from duetbench import __version__
 from duetbench.app import target
 from duetbench.host import command
-from repos import borrow_cache, commit, git
+from repos import borrow_cache, commit, git, install, keep
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 _EVERY_VERB: Final = """
 from typer.main import get_group
@@ -99,15 +99,12 @@ def wheel(once: Once) -> Path:
 def installed(wheel: Path, once: Once, tmp_path: Path) -> Installed:
     """With the versions of the lock; `uv` has them in its cache since it made our environment."""
 
-    def install(folder: Path) -> None:
-        uv: list[str | Path] = [command.uv(), "--quiet", "--offline"]
-        venv, pins = folder / "venv", required("duetbench", {})
-        subprocess.run([*uv, "venv", "--no-project", "--python", sys.executable, venv], check=True)
-        uv += ["pip", "install", "--no-deps", "--python", venv / "bin" / "python", wheel]
-        subprocess.run([*uv, *(f"{name}=={at}" for name, at in pins.items())], check=True)
+    def fill(folder: Path) -> None:
+        pins = (f"{name}=={at}" for name, at in required("duetbench", {}).items())
+        install(folder / "venv", sys.executable, "--offline", "--no-deps", wheel, *pins)
 
     (tmp_path / "nowhere").mkdir()
-    return Installed(once("elsewhere", install) / "venv" / "bin", tmp_path / "nowhere")
+    return Installed(once("elsewhere", fill) / "venv" / "bin", tmp_path / "nowhere")
 
 
 def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
@@ -164,8 +161,7 @@ def test_an_application_is_measured_without_a_checkout(
     borrow_cache(tmp_path / "cache", monkeypatch)
     root = tmp_path / "bare"
     shutil.copytree(PROJECT / "tests" / "projects" / "bare", root)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "As it was")
+    keep(root)
     source = (root / "bare.py").read_text("utf-8")
     slower = source.replace("    token = f", "    sum(range(3000))\n    token = f")
     commit(root, "Slower", **{"bare.py": slower})

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import asv_files
-import repos
 from asv_files import Bench
 from bare import QUIET
 from bench import PROJECT
 from observatory.show.site import asv_site
+from repos import keep
 
 STEADY, FREE, NEVER = (Bench(f"demo.Suite.time_{name}") for name in ("steady", "free", "never"))
 
@@ -25,10 +25,7 @@ def test_every_benchmark_has_a_graph_on_every_interpreter(
     (root / "benchmarks").mkdir(parents=True)
     for name in ("asv.conf.json", "pyproject.toml"):
         shutil.copy(PROJECT / name, root)
-    repos.git(root, "init", "--quiet", "--initial-branch", "main")
-    repos.git(root, "add", "--all")
-    repos.git(root, "commit", "--quiet", "--message=It")
-    results, commit = root / "results" / "asv", repos.git(root, "rev-parse", "HEAD").strip()
+    results, commit = root / "results" / "asv", keep(root)
     asv_files.list_benchmarks(results, [STEADY, FREE, NEVER])
     for python, bench in (("3.14", STEADY), ("3.14t", FREE)):
         asv_files.write(results, python, "current", [(bench, {(): 1e-4})], commit=commit)

@@ -75,20 +75,20 @@ def demo_run() -> Run:
     return synthetic.make_run([*results, synthetic.steady_result(other, {"throughput": 7.0})])
 
 
-def sections_of(run: Run) -> tuple[Section, ...]:
-    return of_run(summarise(run), {"demo": PUBLISHED})
+def sections() -> tuple[Section, ...]:
+    return of_run(summarise(demo_run()), {"demo": PUBLISHED})
 
 
-def on_terminal(run: Run, width: int) -> str:
+def on_terminal(width: int) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=width, highlight=False)
-    findings.print_sections(console, run.id, findings.of_sections((), sections_of(run)))
+    findings.print_sections(console, demo_run().id, findings.of_sections((), sections()))
     return stream.getvalue()
 
 
 def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() -> None:
     answer = "faster [bold] without — not measured; expected ≥ 1.5, published —"
-    lines = [" ".join(line.split()) for line in on_terminal(demo_run(), 200).splitlines()]
+    lines = [" ".join(line.split()) for line in on_terminal(200).splitlines()]
     for line in (
         "published: A page, 2025",
         f"{answer}; no figures of json/py3.14t",
@@ -102,8 +102,8 @@ def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() ->
 
 
 def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
-    text = on_terminal(demo_run(), 60)
-    drawn = (table for section in sections_of(demo_run()) for table in section.tables)
+    text = on_terminal(60)
+    drawn = (table for section in sections() for table in section.tables)
     for cell in (cell for table in drawn for row in table.rows for cell in row.cells):
         assert all(part in text for part in (cell.ours, cell.interval, cell.published))
 

@@ -22,7 +22,7 @@ from duetbench.host import files
 from observatory.show import addresses
 from site_builds import JSON
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 CASE: Final = "asgi-wsgi/endpoint0/py3.14/w1/c128"
 CPU: Final = "server_cpu_per_request"
@@ -73,12 +73,10 @@ MOST: Final = {"front": 250_000, "case": 300_000, "experiment": 250_000}
 REST: Final = (
     "releases", "package", "release", "comparison", "sides", "experiments", "missing",
 )  # fmt: skip
-"""The kinds of which only a thorough look asks axe, for seconds each."""
+"""The kinds whose pages may have any size."""
 
 
-@pytest.mark.parametrize(
-    "kind", [*MOST, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in REST)]
-)
+@pytest.mark.parametrize("kind", [*MOST, *REST])
 def test_every_kind_of_page_can_be_read_by_everybody(
     new_page: NewPage, past: Seen, kind: str
 ) -> None:

@@ -14,14 +14,14 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 import foreign
-import made_up as histories
-import repos
+import made_up
+from bare import Programs
 from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.host import files, result_files
 from duetbench.host.files import MOST_BYTES
 from duetbench.host.git import ask, credentials
-from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
+from histories import QUICK, hook, listing, make_remote, night_run, place_of, save
 from observatory.store import history_branch
 from observatory.store.change import Change
 from observatory.store.history_branch import (
@@ -34,6 +34,7 @@ from observatory.store.history_branch import (
     remote_of,
 )
 from observatory.store.kinds import File, collect
+from repos import git, keep
 
 FEW = Patience(tries=3, first=0.01, longest=0.01)
 
@@ -125,11 +126,10 @@ def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
 
 def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: Path) -> None:
     """Git would start it whenever it looks for changes."""
-    repos.git(tmp_path, "init", "--quiet")
-    (monitor := tmp_path / "monitor").write_text("#!/bin/sh\ntouch started\n")
-    monitor.chmod(0o755)
-    repos.git(tmp_path, "config", "core.fsmonitor", str(monitor))
-    for program, started in ((ask, False), (repos.git, True)):
+    git(tmp_path, "init", "--quiet")
+    monitor = Programs(tmp_path).write("monitor", "touch started")
+    git(tmp_path, "config", "core.fsmonitor", str(monitor))
+    for program, started in ((ask, False), (git, True)):
         program(tmp_path, "status")
         assert (tmp_path / "started").exists() is started
 
@@ -164,7 +164,7 @@ def test_other_bytes_under_the_same_name_are_refused(remote: Remote, tmp_path: P
 
 def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
     """The record of a change that was closed takes the place of the open one, here and there."""
-    (record, *_) = histories.records(histories.imagine(0.5, 20, 1))
+    (record, *_) = made_up.records(made_up.imagine(0.5, 20, 1))
     opened, shut = (record.model_copy(update={"status": name}) for name in ("open", "closed"))
     target = tmp_path / "target"
     for state, source in ((opened, tmp_path / "one"), (shut, tmp_path / "two")):
@@ -253,9 +253,8 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(remote: Remote, tmp_
     (folder / "run.json").write_text("{}")
     (work / "results" / "evil.sh").write_text("exit 1")
     (work / "index.html").write_text("not results")
-    repos.git(work, "init", "--quiet")
-    repos.commit(work, "x")
-    repos.git(work, "push", "--quiet", remote.address, f"HEAD:{BRANCH}")
+    keep(work)
+    git(work, "push", "--quiet", remote.address, f"HEAD:{BRANCH}")
     assert pull(remote, tmp_path / "target").written == 1
     assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]
 

@@ -25,6 +25,7 @@ import yaml
 
 from duetbench.host import paths
 from fake_github import FakeGitHub
+from repos import git
 
 PROJECT: Final = Path(__file__).parents[2]
 STANDINS: Final = PROJECT / "tests" / "standins"
@@ -80,17 +81,11 @@ class Stage:
 
     def branch(self, name: str) -> dict[str, str]:
         """The files of a branch of the bare repository: path → blob."""
-        lines = self.git("ls-tree", "-r", name).splitlines()
+        lines = git(self.remote, "ls-tree", "-r", name).splitlines()
         return {line.partition("\t")[2]: line.split()[2] for line in lines}
 
     def read(self, name: str, path: str) -> Any:
-        return json.loads(self.git("show", f"{name}:{path}"))
-
-    def git(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", self.remote, *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout
+        return json.loads(git(self.remote, "show", f"{name}:{path}"))
 
     def act(
         self,

@@ -150,6 +150,12 @@ def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Find
     return {finding.subject: finding for finding in rule.of_duets({"": samples}, limits)[""]}
 
 
+def swapped(verdict: Verdict) -> Verdict:
+    """What is found where base and head change places."""
+    opposite = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
+    return opposite.get(verdict, verdict)
+
+
 def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:
     """Duets in which one metric has these log ratios, and all others are equal."""
     return [duet(case, {metric: float(np.exp(value))}) for value in logs]

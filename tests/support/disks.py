@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import pytest
 
+from bare import Programs
+
 BALLAST: Final = "ballast"
 """The file that fills a disk; removing it makes room again."""
 
 FULL: Final = "/dev/full"
 
 _GIT: Final = """\
-#!/bin/sh
 # On a full disk git prints the kernel's error and ends.
 case "$*" in
 *"{folder}/"*)
@@ -57,9 +58,8 @@ def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
         return handle, name
 
     with tempfile.TemporaryDirectory() as programs, pytest.MonkeyPatch.context() as patch:
-        script = Path(programs) / "git"
-        script.write_text(_GIT.format(folder=folder, ballast=BALLAST, full=FULL, git=git))
-        script.chmod(0o755)
+        text = _GIT.format(folder=folder, ballast=BALLAST, full=FULL, git=git)
+        Programs(Path(programs)).write("git", text)
         patch.setenv("PATH", programs, prepend=os.pathsep)
         patch.setattr(io, "open", open_)
         patch.setattr(tempfile, "mkstemp", mkstemp)

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
 from duetbench.core.errors import FlagName
@@ -161,6 +163,18 @@ def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:
         Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), reason)
         for case in head.cases
     )
+
+
+def note_sessions(patch: pytest.MonkeyPatch) -> list[Session]:
+    """Let sessions measure nothing; return a list that each of them enters."""
+    sessions: list[Session] = []
+
+    def measure(session: Session, _: Path) -> Comparison:
+        sessions.append(session)
+        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
+
+    patch.setattr(Session, "measure", measure)
+    return sessions
 
 
 def compared_by(

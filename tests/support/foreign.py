@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from duetbench import __version__
 from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
-from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run
+from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
 from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
@@ -87,7 +87,7 @@ def put(folder: Path, artifact: str, *runs: Run) -> None:
         (place / f"{run.id}.json").write_bytes(files.encode(run))
 
 
-def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
+def inside(**changes: Any) -> dict[str, Any]:
     """Results of asv in one environment at the commit: three figures, one of them missing."""
     stack = {"stack": "current"}
     samples = [[0.5, 0.7], None, [0.25, 0.25]]
@@ -109,7 +109,7 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
         "commit_hash": COMMIT,
         "env_name": "duetbench-py3.14-stackcurrent",
         "date": DATE,
-        "params": {**asv_runs.profile(machine), "python": "3.14", **stack},
+        "params": {**asv_runs.profile(MACHINES[0]), "python": "3.14", **stack},
         "python": "3.14",
         "requirements": stack,
         "env_vars": {},
@@ -121,11 +121,11 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
     return {**document, **changes}
 
 
-def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MACHINES[0]) -> Path:
+def put_inside(folder: Path, artifact: str, document: Any) -> Path:
     """Lay out asv's results as the download does; return their file."""
-    place = folder / artifact / "asv" / machine.id
+    place = folder / artifact / "asv" / MACHINES[0].id
     place.mkdir(parents=True, exist_ok=True)
-    (place / "machine.json").write_text(json.dumps({"machine": machine.id, "version": 1}))
+    (place / "machine.json").write_text(json.dumps({"machine": place.name, "version": 1}))
     (place.parent / "benchmarks.json").write_text("{}")
     file = place / f"{COMMIT[:8]}-duetbench-py3.14-stackcurrent.json"
     file.write_text(json.dumps(document))

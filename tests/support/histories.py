@@ -1,14 +1,15 @@
 """Histories for tests: bare remotes that can misbehave, and runs to store in them."""
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import synthetic
+from bare import Programs
 from duetbench.core.model import Case, CaseResult, Launch, Run
 from duetbench.host import files
 from observatory.store.history_branch import BRANCH, Patience, Remote
+from repos import git
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
 """Patience for a remote on this machine."""
@@ -16,19 +17,12 @@ QUICK = Patience(tries=20, first=0.05, longest=1.0)
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 
 
-def make_remote(folder: Path, name: str = "remote.git") -> Remote:
+def make_remote(folder: Path) -> Remote:
     """Make a bare repository without branches, which serves partial clones as GitHub does."""
-    place = folder / name
-    subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
+    place = folder / "remote.git"
+    git(folder, "init", "--quiet", "--bare", str(place))
     git(place, "config", "uploadpack.allowFilter", "true")
     return Remote(place.as_uri())
-
-
-def git(place: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", f"--git-dir={place}", *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 def place_of(remote: Remote) -> Path:
@@ -41,13 +35,10 @@ def listing(remote: Remote) -> list[str]:
 
 def hook(remote: Remote, name: str, script: str) -> None:
     """Give a remote a hook; `$COUNT` is the number of earlier calls."""
-    path = place_of(remote) / "hooks" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        "#!/bin/sh\n"
-        "COUNT=$(cat counted 2>/dev/null || echo 0); echo $((COUNT + 1)) > counted\n" + script
-    )
-    path.chmod(0o755)
+    hooks = place_of(remote) / "hooks"
+    hooks.mkdir(exist_ok=True)
+    count = "COUNT=$(cat counted 2>/dev/null || echo 0); echo $((COUNT + 1)) > counted"
+    Programs(hooks).write(name, f"{count}\n{script}")
 
 
 def night_run(

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from bare import Programs
 from duetbench.host import command, paths
 
 PROJECT = Path(__file__).parents[2]
@@ -102,6 +103,19 @@ def commit(root: Path, message: str, **files: str) -> str:
     return git(root, "rev-parse", "HEAD")
 
 
+def keep(root: Path) -> str:
+    """Make a folder a repository with one commit, which has all of it; return the commit."""
+    git(root, "init", "--quiet", "--initial-branch=main")
+    return commit(root, "Everything")
+
+
+def protect(remote: Path) -> None:
+    """Refuse pushes to the default branch of a bare repository, as to a protected one."""
+    (remote / "hooks").mkdir(exist_ok=True)
+    refuse = 'while read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done'
+    Programs(remote / "hooks").write("pre-receive", refuse)
+
+
 def write(root: Path, name: str, text: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,8 +163,7 @@ def make_repository(root: Path) -> Path:
     write(root, "README.md", "# A checkout\n")
     write(root, ".gitignore", "__pycache__/\n")
     write(root, "results/runs/one.json", "{}\n")
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "Everything")
+    keep(root)
     return root
 
 
@@ -174,8 +187,7 @@ def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> 
     """Make somebody's repository of these files, with a cache beside it, and change to it."""
     borrow_cache(root.parent / "cache", patch)
     write_all(root, files)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "All of it")
+    keep(root)
     patch.delenv("DUETBENCH_ROOT")
     patch.chdir(root)
     return root

@@ -21,7 +21,7 @@ from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
 from duetbench.app import stacks
 from fake_github import FakeGitHub
 from observatory.matrix.checkout import Checkout
-from repos import borrow_cache, commit, git, write
+from repos import borrow_cache, git, keep, write
 from tiny_index import Index, pack, serving
 
 SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
@@ -185,11 +185,6 @@ def make_apps(root: Path) -> None:
 def lock(root: Path) -> None:
     text = Checkout(root).resolve("current", None)
     stacks.write_lock(root / "apps" / "stacks" / "current.txt", text)
-
-
-def keep(root: Path) -> str:
-    git(root.parent, "init", "--quiet", "--initial-branch=main", str(root))
-    return commit(root, "Everything")
 
 
 def publish(tree: Path, remote: Path) -> None:

@@ -66,13 +66,13 @@ def make_case(case_id: str, **changes: Any) -> Case:
     return Case(**{**fields, **changes})
 
 
-def make_testbed(apps: Path = Path("/"), machine: Machine = MACHINE) -> Testbed:
+def make_testbed(apps: Path = Path("/")) -> Testbed:
     """A testbed with what calculations on a case need, and nothing that can be started."""
     nowhere = Path("/")
     return Testbed(
         subject=Checkout(apps),
         oha=nowhere,
-        machine=machine,
+        machine=MACHINE,
         pythons={},
         interpreters={},
         stacks={},
@@ -208,10 +208,10 @@ def share(*releases: Release, low: float, ratio: float, high: float, n: int = 8)
     return Share(releases=releases, findings=(finding,))
 
 
-def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -> CaseResult:
-    """A case whose launches all have exactly these metrics."""
+def steady_result(case: Case, metrics: Mapping[str, float]) -> CaseResult:
+    """A case whose three launches all have exactly these metrics."""
     return CaseResult(
-        case=case, launches=tuple(ok(case.id, number, metrics) for number in range(launches))
+        case=case, launches=tuple(ok(case.id, number, metrics) for number in range(3))
     )
 
 

@@ -18,7 +18,7 @@ from duetbench import Contrast, Extent
 from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Verdict
-from repos import commit, git
+from repos import git, keep
 
 pytestmark = pytest.mark.long
 
@@ -138,8 +138,7 @@ def test_every_second_time_the_slower_side_is_base(
 ) -> None:
     module = tmp_path / "web.py"
     module.write_text("def greet():\n    return 1\n", "utf-8")
-    git(tmp_path, "init", "--quiet")
-    commit(tmp_path, "Base")
+    keep(tmp_path)
     asked: list[tuple[object, ...]] = []
 
     def compare(

@@ -34,7 +34,7 @@ from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
 from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Wanted
-from repos import commit, git, make_tiny, write
+from repos import keep, make_tiny, write
 from synthetic import ok
 from tiny_index import serving
 
@@ -95,7 +95,7 @@ def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
     return Head(wanted, after, make_pairs(base, after))
 
 
-def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
+def run(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
     effort = Effort(**{"least": 3, "most": 5, **precision})
     anchored_.run_duets(heads, instruments, QUIETLY, effort)
 
@@ -103,7 +103,7 @@ def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
 def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
     one, instruments = head(), Given()
-    play([one], instruments)
+    run([one], instruments)
     assert len(instruments.duet_log) == 2 * 4
     found, lost = one.points()
     assert lost == ()
@@ -121,7 +121,7 @@ def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     assert sorted(instruments.first) == [False] * 4 + [True] * 4
     # It is never known well enough, and is given up at five.
     scattered = Given()
-    play([head("other")], scattered, se=1e-6)
+    run([head("other")], scattered, se=1e-6)
     assert len(scattered.duet_log) == 2 * 5
 
 
@@ -161,7 +161,7 @@ def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
     """Three samples of two launches each, however widely they scatter; who is first changes."""
     case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
     one = head("later", (case,))
-    play([one], instruments, se=1e-9)
+    run([one], instruments, se=1e-9)
     assert {*zip(*[iter(instruments.duet_log)] * 2, strict=True)} == {
         ("anchor", "later"), ("later", "anchor"),
     }  # fmt: skip
@@ -172,29 +172,28 @@ def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
 
 def test_what_was_disturbed_or_failed_is_told() -> None:
     noisy = head("noisy")
-    play([noisy], Given(flags={0: UNSTEADY}))
+    run([noisy], Given(flags={0: UNSTEADY}))
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
     found, _ = noisy.points()
     assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2
     wrong = head("wrong")
     failing = Given(flags=dict.fromkeys(range(9), WRONG))
-    play([wrong], failing)
+    run([wrong], failing)
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
     found, lost = wrong.points()
     assert [one.points[0].metric for one in found] == ["instructions"] * 2
     assert [one.reason for one in lost] == ["head: expected hi, found ho"] * 2
 
 
-PLAYED = CASES[0]
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 
 
 def often(effort: Effort, seconds: float, logs: Sequence[float]) -> int:
     """Count the duets of this length that are run, with alternating log ratios."""
-    samples = CaseDuets(PLAYED)
+    samples = CaseDuets(CASES[0])
     while effort.missing(samples):
         ratio = math.exp(logs[len(samples.all) % len(logs)])
-        samples.add(duet_of(PLAYED.id, {"server_cpu_per_request": ratio}, seconds=seconds))
+        samples.add(duet_of(CASES[0].id, {"server_cpu_per_request": ratio}, seconds=seconds))
     return len(samples.all)
 
 
@@ -269,10 +268,8 @@ def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             index.add("alpha", f"{month}.0", f"2026-0{month}-10")
         text = Checkout(anchored).resolve("one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
-        git(anchored, "init", "--quiet", "--initial-branch=main")
-        commit(anchored, "Everything")
         made = Anchor(
-            name="first", commit=git(anchored, "rev-parse", "HEAD"), since=date(2026, 11, 1),
+            name="first", commit=keep(anchored), since=date(2026, 11, 1),
             protocol=DUET_PROTOCOL,
         )  # fmt: skip
         anchor_file(anchored).write_text(anchor_text(made), "utf-8")
@@ -367,11 +364,11 @@ def test_starts_have_points_of_their_own(anchored: Path, anchor: Anchor, tmp_pat
 
 def test_starts_go_on_until_they_are_precise() -> None:
     """Launches in turn end with the least number: they scatter too far."""
-    samples = CaseDuets(PLAYED, Mode.START)
+    samples = CaseDuets(CASES[0], Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
         update = {**figures, "alone": True}
-        samples.add(duet_of(PLAYED.id).model_copy(update=update))
+        samples.add(duet_of(CASES[0].id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
     assert Effort(se=0.021).missing(samples)

@@ -13,19 +13,18 @@ from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
-from duetbench.core.comparison import Comparison, Duet, PackageChange
+from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.judge import causes, comparison
-from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Pair
-from fake_sessions import make_duet
+from fake_sessions import make_duet, note_sessions
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.history_branch import Remote
 from observatory.trend.confirm import compare_stacks, find_locks
-from repos import borrow_cache, commit, git, make_tiny, write
+from repos import borrow_cache, commit, git, make_tiny, protect, write
 from tiny_index import serving, serving_beta
 
 LOCK = "apps/stacks/one.txt"
@@ -84,31 +83,18 @@ def bumps(tiny: Path) -> Bumps:
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """What would have been compared, and told to whom; nothing is measured."""
-    asked: list[Session] = []
-
-    def measure(session: Session, _: Path) -> Comparison:
-        asked.append(session)
-        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
-
-    monkeypatch.setattr(Session, "measure", measure)
-    return asked
-
-
-Seen = list[Session]
-
-
 def making(instruments: object) -> Any:
     return lambda: instruments
 
 
 @pytest.mark.real
-def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
+def test_both_stacks_are_measured_as_they_were(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the locks of then, installed, on the applications of now."""
+    sessions = note_sessions(monkeypatch)
     found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
-    (session,) = seen
+    (session,) = sessions
     assert (session.extent.seed, session.extent.seconds) == (7, 90.0)
     assert session.reporter is QUIETLY
     sides = session.sides.base, session.sides.head
@@ -164,12 +150,7 @@ def origin(tiny: Path, tmp_path: Path) -> Remote:
 def protected(origin: Remote) -> Path:
     """The remote, whose main takes no push."""
     place = Path(origin.address)
-    hook = place / "hooks" / "pre-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(
-        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
-    )
-    hook.chmod(0o755)
+    protect(place)
     return place
 
 

@@ -118,15 +118,9 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
 SERVED: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
 
-def a_quote(
-    ratio: float,
-    spread: float = 0.001,
-    metric: str = CPU,
-    case: str = SERVED,
-    previous: str | None = "1.0",
-) -> Quote:
+def a_quote(ratio: float, spread: float = 0.001, metric: str = CPU, case: str = SERVED) -> Quote:
     return Quote(
-        "fastapi", "1.1", previous, datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, metric,
+        "fastapi", "1.1", "1.0", datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, metric,
         Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE,
     )  # fmt: skip
 

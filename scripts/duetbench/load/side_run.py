@@ -28,7 +28,7 @@ LEAST_WAIT: Final = 0.001
 Less is the kernel's hand-over between them."""
 
 REPEATED: Final = 12
-"""Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
+"""Requests that show how much of a waiting one is work: the first ones to a server cost more."""
 
 _TWICE: Final = 1.6  # times a single request from which some at once are two waves
 
