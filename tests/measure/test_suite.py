@@ -367,11 +367,12 @@ def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Proje
     root = project({"shop/tasks.py": task.format(turns=3_000), "shop/__init__.py": ""})
     write(root, "shop/tasks.py", task.format(turns=6_000))
     git(root, "commit", "--quiet", "--all", "--message", "Do more")
-    words = ("--call", "shop.tasks:total", "--only", "counts", "-o", "-")
+    words = ("--call", "shop.tasks:total", "--only", "counts", "--limit", "cpu=30%", "-o", "-")
     for sides, ratio, code in ((("HEAD~1", "HEAD"), 2, 1), (("HEAD", "HEAD~1"), 1 / 2, 0)):
         result = bench("compare", *sides, *words)
         comparison = Comparison.model_validate_json(result.out)
         (counted,) = (f for f in comparison.findings if f.subject == "instructions")
         assert counted.case == "shop/call shop.tasks:total"
         assert counted.ratio == pytest.approx(ratio, rel=0.025)
+        assert counted.limit == 0.3
         assert result.code == code

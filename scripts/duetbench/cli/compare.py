@@ -197,7 +197,7 @@ def run(
     measure: Callable[[], Comparison] = (
         partial(
             suites.compare, project, contrast, tests, reporter,
-            calls=calls, env=options["env"], words=again, count=count,
+            calls=calls, env=options["env"], words=again, count=count, material=sizes,
         )
         if suite
         else partial(

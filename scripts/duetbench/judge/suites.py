@@ -19,13 +19,13 @@ from duetbench.core.comparison import (
     SideRecord,
 )
 from duetbench.core.errors import UsageError
-from duetbench.core.metrics import MATERIAL
+from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import Case, Endpoint, Expectation, Load, Missing, Verdict
 from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
-from duetbench.effects.suite import Suite
+from duetbench.effects.suite import Suite, SuiteEffects
 from duetbench.host import files, machine, paths, result_files
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_instructions, of_request, sort
@@ -50,13 +50,14 @@ def compare(
     words: Sequence[str] = (),
     tests_of: str = "",
     count: bool = False,
+    material: Mapping[Concern, float] | None = None,
 ) -> Comparison:
     """Compare two revisions by tests, files or folders below `root`; save the result.
 
     Both run those of head, or of the revision `tests_of`. `calls` are functions to call instead,
     such as `shop.tasks:send_invoice`, whose instructions are counted if asked for, and `env`
-    variables. `words` are the options of a command
-    that repeats it.
+    variables. `words` are the options of a command that repeats it, and `material` the sizes that
+    somebody acts on, instead of the repository's.
 
     Raises:
         UsageError: The sides are no revisions, or there are no such tests, or no pytest.
@@ -64,27 +65,28 @@ def compare(
     """
     if contrast.base or contrast.head:
         raise UsageError("--tests and --call compare revisions: expected no --base and no --head")
-    ours, started, began = Suite.find(root, tests, calls, env), utc_now(), time.monotonic()
-    python = interpreters.identify(ours.python)
+    project_suite = Suite.find(root, tests, calls, env)
+    started, began = utc_now(), time.monotonic()
+    python = interpreters.identify(project_suite.python)
     with revisions.copies() as copies:
         states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
         places = [place for place, _ in states]
-        tests_at = places[1]
-        if tests_of:
-            tests_at = revisions.lay_out(root, revisions.resolve(root, tests_of), copies)
+        tests_at = (
+            revisions.lay_out(root, revisions.resolve(root, tests_of), copies)
+            if tests_of
+            else places[1]
+        )
         for place in places:
             revisions.add_uncommitted(root, place)
             if place != tests_at:
-                ours.add_tests(tests_at, place)
-        what = " ".join(calls) or f"the tests of {' '.join(ours.tests)}"
+                project_suite.add_tests(tests_at, place)
+        what = " ".join(calls) or f"the tests of {' '.join(project_suite.tests)}"
         with reporter.step(what, "on both sides") as tick:
-            seen = suite.compare(ours, places[0], places[1], tick)
-        counts = dict[str, Instructions | str]()
-        for name in calls if count else ():
-            with reporter.step(name, "its instructions"):
-                sides = [partial(ours.program, place, name) for place in places]
-                counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
-    for note in seen.notes:
+            seen = suite.compare(project_suite, places[0], places[1], tick)
+        counts = _count(project_suite, places, reporter) if count else {}
+    uncounted = [f"{name}: instructions not counted: {reason}"
+                 for name, reason in counts.items() if isinstance(reason, str)]  # fmt: skip
+    for note in (*seen.notes, *uncounted):
         reporter.note(note)
     ran = interpreters.record(python)
     base, head = (
@@ -98,32 +100,18 @@ def compare(
         )
         for _, state in states
     )
-    project = project_name(root)
+    project, declared = project_name(root), target.configuration(root)
     cases = tuple(_case(project, python.name, endpoint) for endpoint in seen.rows)
-    most = target.configuration(root).most
+    limit = {**MATERIAL, **declared.material, **(material or {})}["cpu"]
     findings = [
-        finding
-        for case in cases
-        if case.effects is not None
-        for finding in of_request(case.case.id, case.effects, most)
-        if finding.verdict is not Verdict.SAME or not case.effects.same
-    ]
-    for name, outcome in counts.items():
-        if isinstance(outcome, str):
-            reporter.note(f"{name}: instructions not counted: {outcome}")
-        else:
-            limit = {**MATERIAL, **target.configuration(root).material}["cpu"]
-            findings.append(of_instructions(f"{project}/{name}", outcome, limit))
-    findings += [
-        Finding(case=test, subject=FAILURE, verdict=Verdict.WORSE, exact=True,
-                why="passes on base and fails on head")
-        for test in seen.broken
+        *(finding for case in cases if case.effects is not None
+          for finding in of_request(case.case.id, case.effects, declared.most)
+          if finding.verdict is not Verdict.SAME or not case.effects.same),
+        *(of_instructions(f"{project}/{name}", outcome, limit)
+          for name, outcome in counts.items() if not isinstance(outcome, str)),
+        *(Finding(case=test, subject=FAILURE, verdict=Verdict.WORSE, exact=True,
+                  why="passes on base and fails on head") for test in seen.broken),
     ]  # fmt: skip
-    alike = sum(row.effects.same for row in seen.rows)
-    told = [f"{alike:,} of {len(cases):,} endpoints do the same"] if alike else []
-    for state in ("new", "gone"):
-        if names := [row.name for row in seen.rows if row.state == state]:
-            told.append(f"{state}: {some(names, _NAMED)}")
     made = "calls" if calls else f"requests of {seen.tests:,} tests,"
     comparison = Comparison(
         id=files.result_id(started, "compare", head.commit),
@@ -144,10 +132,30 @@ def compare(
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
         nothing="" if cases else "; ".join(seen.notes) or suite.NO_CLIENT,
-        notes=(*seen.notes, *told, f"{seen.requests:,} {made} on both sides"),
+        notes=(*seen.notes, *uncounted, *_rest(seen), f"{seen.requests:,} {made} on both sides"),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison
+
+
+def _count(
+    project_suite: Suite, places: Sequence[Path], reporter: Reporter
+) -> dict[str, Instructions | str]:
+    """Count the functions of both copies, or say why not, by the names of their endpoints."""
+    counts = dict[str, Instructions | str]()
+    for name in project_suite.calls:
+        with reporter.step(name, "its instructions"):
+            sides = [partial(project_suite.program, place, name) for place in places]
+            counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
+    return counts
+
+
+def _rest(seen: SuiteEffects) -> Sequence[str]:
+    """Say how many endpoints do the same, and which are on one side only."""
+    alike = sum(row.effects.same for row in seen.rows)
+    names = {state: [r.name for r in seen.rows if r.state == state] for state in ("new", "gone")}
+    same = [f"{alike:,} of {len(seen.rows):,} endpoints do the same"] if alike else []
+    return [*same, *(f"{state}: {some(of, _NAMED)}" for state, of in names.items() if of)]
 
 
 def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:
