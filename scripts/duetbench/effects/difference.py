@@ -114,8 +114,9 @@ def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
         if isinstance(outcome, CountError):
             seen.reasons[name] = short(str(outcome))
             if outcome.kind == "endless":
-                what = f"{case_names.of(pair[1].case).what}: "
-                seen.endless[name] = seen.reasons[name].removeprefix(what)
+                seen.endless[name] = seen.reasons[name].removeprefix(
+                    f"{case_names.of(pair[1].case).what}: "
+                )
             continue
         seen.effects[name], both = outcome
         seen.entered[name] = both.entered

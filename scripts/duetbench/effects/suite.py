@@ -27,7 +27,7 @@ from duetbench.core.comparison import SIDES
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
 from duetbench.core.text import hider, short
-from duetbench.effects import difference
+from duetbench.effects import answers, difference
 from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
@@ -154,8 +154,7 @@ class Suite:
         for name in calls:
             if not _FUNCTION.fullmatch(name):
                 raise UsageError(f"--call {name}: expected MODULE:FUNCTION")
-        names = tests if calls else tests or usual(root)
-        for name in names:
+        for name in tests:
             if not (root / name.partition("::")[0]).exists():
                 raise UsageError(f"--tests {name}: expected a file or folder of {root}")
         top = revisions.top(root) or root.resolve()
@@ -173,7 +172,7 @@ class Suite:
                 "active: install what the tests need, as your README says"
             )
         folders = tuple(os.path.relpath(folder, revisions.within(root)) for folder in here.folders)
-        return cls(root, names, here.executable, has, folders, calls, env or {})
+        return cls(root, tests, here.executable, has, folders, calls, env or {})
 
     def add_tests(self, source: Path, place: Path) -> None:
         """Put the tests of one copy in the place of another copy's."""
@@ -194,7 +193,7 @@ class Suite:
             out, log = folder / "requests.jsonl", folder / "log"
             private = self._private()
             (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-            env = {**self._variables(place), OUT: str(out)}
+            env = {**self._environment(place), OUT: str(out)}
             self._run(self._argv(only), env, place, log, tick)
             hide = hider(private)
             said = hide(command.last_words(command.read_log(log)))
@@ -208,16 +207,20 @@ class Suite:
         """Return what calls a function of a copy again and again, to be counted."""
         payload = ("-m", PROGRAM, COUNT, name)
         yield Program(
-            self.python, payload, self._variables(place), place, hide=hider(self._private())
+            self.python, payload, self._environment(place), place, hide=hider(self._private())
         )
 
-    def _private(self) -> dict[str, str]:
-        inherited = inherited_variables(shell=True)  # noqa: S604 - no shell
-        return secrets({**secret_variables({**inherited, **self.env}), **self.env})
+    @property
+    def variables(self) -> dict[str, str]:
+        """Those that the project's processes get: our environment's, and its own."""
+        return {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
 
-    def _variables(self, place: Path) -> dict[str, str]:
+    def _private(self) -> dict[str, str]:
+        return secrets({**secret_variables(self.variables), **self.env})
+
+    def _environment(self, place: Path) -> dict[str, str]:
         """Return the variables of a process in a copy, which imports from that."""
-        variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
+        variables = self.variables
         search = (packages_folder(), *(place / name for name in ("src", ".", *self.own)))
         paths = [*map(str, search), variables.get("PYTHONPATH", "")]
         return {
@@ -260,8 +263,8 @@ def own(root: Path) -> Sequence[str]:
 
     Those that it declares, or the folder in which projects keep them; empty if there are none.
     """
-    declares = "app" in declarations.read_table(root)[1]
-    return () if declares else target.configuration(root).tests or usual(root)
+    table = declarations.read_table(root)[1]
+    return () if "app" in table else target.configuration(root).tests or usual(root)
 
 
 def usual(root: Path) -> list[str]:
@@ -356,9 +359,8 @@ def _until_they_part(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
         if key[0] in parted:
             continue
         yield key, pair
-        if not _alike(sides, key) and any(
-            difference.compare(*both).answers for _, both in _did({key: pair})
-        ):
+        replies = (operation.did.answers[0] for operation in pair if operation.did)
+        if not _alike(sides, key) and answers.difference(*replies):
             parted.add(key[0])
 
 
@@ -452,7 +454,7 @@ def _joined(seen: Sequence[Effects], paths: Sequence[str], tests: Sequence[str])
     """Join what requests to one endpoint do differently; each figure from where it is largest."""
     differ: dict[tuple[EffectKind, str], RequestEffect] = {}
     totals: dict[EffectKind, tuple[float, float]] = {}
-    answers: dict[str, AnswerDifference] = {}
+    replies: dict[str, AnswerDifference] = {}
     for index, effects in enumerate(seen):
         for effect in effects.differ:
             key = effect.kind, "" if effect.kind == "function" else effect.text
@@ -464,7 +466,7 @@ def _joined(seen: Sequence[Effects], paths: Sequence[str], tests: Sequence[str])
                 totals[kind] = old, new
         for answer in effects.answers:
             path = paths[index] if index < len(paths) else ""
-            answers.setdefault(answer.what, answer.model_copy(update={"path": path}))
+            replies.setdefault(answer.what, answer.model_copy(update={"path": path}))
     moved = {effect.kind for effect in differ.values()}
     # A kind that no request does reliably otherwise is not compared.
     totals = {k: (old, new) if k in moved else (new, new) for k, (old, new) in totals.items()}
@@ -472,7 +474,7 @@ def _joined(seen: Sequence[Effects], paths: Sequence[str], tests: Sequence[str])
         update={
             "differ": tuple(sorted(differ.values(), key=lambda e: difference.KINDS.index(e.kind))),
             "totals": totals,
-            "answers": tuple(answers.values())[:_MOST_ANSWERS],
+            "answers": tuple(replies.values())[:_MOST_ANSWERS],
             "tests": tuple(tests),
             "unmeasured": "",  # each request is made once
         }
