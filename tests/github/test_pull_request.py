@@ -294,6 +294,39 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert "#### Which code it is" in step.summary.partition("<details>")[2]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"INPUT_TESTS": "tests/api\ntests/web"}, ("--tests", "tests/api", "--tests", "tests/web")),
+        ({}, ("--tests", "api")),  # as the repository declares
+        ({"INPUT_ARGS": "--env KEY"}, ("--env", "KEY", "--tests", "api")),
+        ({"INPUT_ARGS": "--app=shop:app"}, ("--app=shop:app", "--budget", "5m")),
+        ({"INPUT_PATH": "/items"}, ("--path", "/items", "--budget", "5m")),
+        ({"INPUT_ARGS": "--call shop:send"}, ("--call", "shop:send")),
+    ],
+)
+def test_tests_are_compared_without_a_budget_where_no_application_is_named(
+    inputs: dict[str, str], words: tuple[str, ...], step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[tuple[str, ...]] = []
+
+    def call(*words: str) -> int:
+        called.append(words)
+        files.write(Path(words[words.index("-o") + 1]), compared(packages=()))
+        return 0
+
+    monkeypatch.setattr(pull_request, "_call", call)
+    (root := step.folder / "shop").mkdir()
+    (root / "duetbench.toml").write_text('tests = ["api"]\n')
+    git(root, "init", "--quiet")
+    monkeypatch.chdir(root)
+    step.set(INPUT_BUDGET="5m", **inputs)
+    assert step("compare", BASE, HEAD, "--to", step.folder / "out").code == 0
+    assert called[0][: 3 + len(words)] == ("compare", BASE, HEAD, *words)
+    assert ("--why" in called[0]) is ("--budget" in words)
+    assert ("--budget" in called[0]) is ("--budget" in words)
+
+
 def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

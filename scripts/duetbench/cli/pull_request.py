@@ -124,9 +124,12 @@ def compare_command(
     except ValueError as error:
         raise UsageError(f"args {args!r}: expected words as for a shell: {error}") from error
     target += _lines("--tests", "TESTS")
-    if not target:
-        target = [word for path in suite.own(Path.cwd()) for word in ("--tests", path)]
-    loads = not {"--tests", "--call"} & {*target}  # what only observes has no time, and no --why
+    named = {word.partition("=")[0] for word in target}
+    asked = named & {"--app", "--path", "--request", "--tests", "--call"}
+    if not asked and (tests := suite.own(Path.cwd())):
+        target += [word for path in tests for word in ("--tests", path)]
+        named.add("--tests")
+    loads = not {"--tests", "--call"} & named  # what only observes has no time, and no --why
     target += _lines("--budget", "BUDGET") if loads else []
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
