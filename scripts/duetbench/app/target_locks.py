@@ -271,11 +271,10 @@ def _exported(lock: LockFile, target: Target) -> str:
             argv, capture_output=True, text=True, check=True, cwd=lock.root, env=env
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        said = command.last_words(getattr(error, "stderr", None) or str(error))
-        said = said.replace(str(lock.root), ".")
+        printed = command.last_words(getattr(error, "stderr", None) or str(error))
         raise SetupError(
-            f"{lock.label}: `uv tool run {words}` failed: {said}; let that work here, or name a "
-            "file that was exported before by --with packages="
+            f"{lock.label}: `uv tool run {words}` failed: {printed.replace(str(lock.root), '.')}; "
+            "let that work here, or name a file that was exported before by --with packages="
         ) from error
     # Pipenv names the index of the file; uv asks those of this machine.
     return re.sub(r"(?m)^-i .*\n", "", done.stdout)

@@ -55,7 +55,10 @@ def figures(finding: Finding) -> str:
 def row(finding: Finding) -> tuple[str, str, str, str, str]:
     """Write a finding below `HEAD`."""
     sign, label = finding.verdict.sign, row_of(finding.subject).label
-    if finding.exact or finding.subject in {FAILURE, KEPT}:
+    if finding.subject == FAILURE:
+        label = "the test" if finding.exact else label
+        return label, "", "", "", f"{sign} {short(finding.why, _REASON) or finding.verdict}"
+    if finding.exact or finding.subject == KEPT:
         size = ""
         if (
             finding.moved
@@ -65,9 +68,6 @@ def row(finding: Finding) -> tuple[str, str, str, str, str]:
             size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
         what = finding.place or short(text, _DETAIL)
-        if finding.subject == FAILURE:
-            what = short(finding.why, _REASON)
-            label = "the test" if finding.exact else label
         return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
     change, ends = _sizes(finding)
     return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
