@@ -3,6 +3,7 @@
 They are prepared without a server, from an index on loopback that also has newer versions.
 """
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -158,93 +159,55 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     )
 
 
-POETRY_LOCK: Final = """\
-[[package]]
-name = "alpha"
-version = "1.0"
-description = ""
-optional = false
-python-versions = ">=3.11"
-groups = ["main"]
-files = []
-[[package]]
-name = "beta"
-version = "2.0"
-description = ""
-optional = false
-python-versions = ">=3.11"
-groups = ["web"]
-files = []
-[[package]]
-name = "delta"
-version = "1.0"
-description = ""
-optional = false
-python-versions = ">=3.11"
-groups = ["dev"]
-files = []
-[metadata]
-lock-version = "2.1"
-python-versions = ">=3.11"
-content-hash = "cd27a243bba94afde1ee9e49d8e6724f72e7b10e8a0f5d643cf2e77d068c3826"
-"""
-PDM_LOCK: Final = """\
-[metadata]
-groups = ["default", "dev", "web"]
-strategy = ["inherit_metadata"]
-lock_version = "4.5.0"
-content_hash = "sha256:0"
-[[metadata.targets]]
-requires_python = ">=3.11"
-[[package]]
-name = "alpha"
-version = "1.0"
-groups = ["default"]
-files = []
-[[package]]
-name = "beta"
-version = "2.0"
-groups = ["web"]
-files = []
-[[package]]
-name = "delta"
-version = "1.0"
-groups = ["dev"]
-files = []
-"""
-PIPFILE_LOCK: Final = """\
-{"_meta": {"hash": {"sha256": "0"}, "pipfile-spec": 6, "requires": {}, "sources":
- [{"name": "pypi", "url": "https://example.com/simple", "verify_ssl": true}]},
- "default": {"alpha": {"version": "==1.0"}}, "web": {"beta": {"version": "==2.0"}},
- "develop": {"delta": {"version": "==1.0"}}}
-"""
-POETRY: Final = """\
+_PROJECT: Final = """\
 [project]
 name = "shop"
 version = "1"
 requires-python = ">=3.11"
 dependencies = ["alpha"]
-[tool.poetry.group.web.dependencies]
-beta = "*"
-[tool.poetry.group.dev.dependencies]
-delta = "*"
 """
-PDM: Final = """\
-[project]
-name = "shop"
-version = "1"
-requires-python = ">=3.11"
-dependencies = ["alpha"]
-[dependency-groups]
-web = ["beta"]
-dev = ["delta"]
-"""
-PIPFILE: Final = '[packages]\nalpha = "*"\n[web]\nbeta = "*"\n[dev-packages]\ndelta = "*"\n'
+
+
+def _locked(main: str) -> str:
+    """Write a lock's packages: one of the project itself, and one of each of its groups."""
+    package = (
+        '[[package]]\nname = "{}"\nversion = "{}"\ndescription = ""\noptional = false\n'
+        'python-versions = ">=3.11"\ngroups = ["{}"]\nfiles = []\n'
+    )
+    rows = (("alpha", "1.0", main), ("beta", "2.0", "web"), ("delta", "1.0", "dev"))
+    return "".join(package.format(*row) for row in rows)
+
+
 FOREIGN: Final = {
-    "poetry.lock": ("pyproject.toml", POETRY, POETRY_LOCK),
-    "pdm.lock": ("pyproject.toml", PDM, PDM_LOCK),
-    "Pipfile.lock": ("Pipfile", PIPFILE, PIPFILE_LOCK),
-}
+    "poetry.lock": (
+        "pyproject.toml",
+        (f'{_PROJECT}[tool.poetry.group.web.dependencies]\nbeta = "*"\n'
+        '[tool.poetry.group.dev.dependencies]\ndelta = "*"\n'),
+        (f'{_locked("main")}[metadata]\nlock-version = "2.1"\npython-versions = ">=3.11"\n'
+        'content-hash = "cd27a243bba94afde1ee9e49d8e6724f72e7b10e8a0f5d643cf2e77d068c3826"\n'),
+    ),
+    "pdm.lock": (
+        "pyproject.toml",
+        f'{_PROJECT}[dependency-groups]\nweb = ["beta"]\ndev = ["delta"]\n',
+        ('[metadata]\ngroups = ["default", "dev", "web"]\nstrategy = ["inherit_metadata"]\n'
+        'lock_version = "4.5.0"\ncontent_hash = "sha256:0"\n'
+        f'[[metadata.targets]]\nrequires_python = ">=3.11"\n{_locked("default")}'),
+    ),
+    "Pipfile.lock": (
+        "Pipfile",
+        '[packages]\nalpha = "*"\n[web]\nbeta = "*"\n[dev-packages]\ndelta = "*"\n',
+        json.dumps({
+            "_meta": {
+                "hash": {"sha256": "0"}, "pipfile-spec": 6, "requires": {},
+                "sources": [{"name": "pypi", "url": "https://example.com/simple",
+                             "verify_ssl": True}],
+            },
+            "default": {"alpha": {"version": "==1.0"}}, "web": {"beta": {"version": "==2.0"}},
+            "develop": {"delta": {"version": "==1.0"}},
+        }),
+    ),
+}  # fmt: skip
+"""Lock of another tool → the project's declaration, what that says, and the lock itself."""
 
 
 @pytest.mark.real
