@@ -25,15 +25,22 @@ from duetbench.host import files, paths
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from duetbench.judge.preparation import Scope
 from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import match_cases
 from observatory.store.points import Points
-from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Wanted
+from observatory.trend.anchored import (
+    DUET_PROTOCOL,
+    NIGHTLY,
+    Effort,
+    Head,
+    UntilPrecise,
+    Wanted,
+    measure,
+    standard_error,
+)
 from repos import keep, make_tiny, write
 from synthetic import ok
 from tiny_index import serving
@@ -89,23 +96,24 @@ class Given(Real):
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 
-def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
+def run(
+    instruments: Given, cases: Sequence[Case] = CASES, name: str = "later", **precision: Any
+) -> Head:
+    """Measure the cases of one stack, of which nothing is prepared."""
     base, after = side("anchor", tuple(cases)), side(name, tuple(cases))
-    wanted = Wanted(name, datetime(2026, 11, 1, tzinfo=UTC), lambda *_: pytest.fail("a lock"))
-    return Head(wanted, after, make_pairs(base, after))
-
-
-def run(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
+    wanted = Wanted(name, datetime(2026, 11, 1, tzinfo=UTC))
+    anchor = load_anchor(paths.project_root())
+    head = Head(anchor, wanted, after, make_pairs(base, after))
     effort = Effort(**{"least": 3, "most": 5, **precision})
-    anchored_.run_duets(heads, instruments, QUIETLY, effort)
+    UntilPrecise([head], instruments, QUIETLY, effort).measure()
+    return head
 
 
 def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
-    one, instruments = head(), Given()
-    run([one], instruments)
+    instruments = Given()
+    found, lost = run(instruments).points()
     assert len(instruments.duet_log) == 2 * 4
-    found, lost = one.points()
     assert lost == ()
     (cpu, instructions), second = found[0].points, found[1]
     assert (found[0].case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
@@ -120,8 +128,7 @@ def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     # Who is first changes from duet to duet, of cases that share a server together.
     assert sorted(instruments.first) == [False] * 4 + [True] * 4
     # It is never known well enough, and is given up at five.
-    scattered = Given()
-    run([head("other")], scattered, se=1e-6)
+    run(scattered := Given(), se=1e-6)
     assert len(scattered.duet_log) == 2 * 5
 
 
@@ -137,15 +144,15 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
     """A round is a launch of 1 s, and four duets of 0.55 + 2.1 s: three of them are 34.8 s."""
     cases = tuple(busy(f"a/{name}") for name in "abcd")
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
-        one = head("later", cases)
-        effort = Effort(least=3, most=3, seed=night, limit=left)
-        whole = anchored_.run_duets([one], Given(), QUIETLY, effort)
-        cases_, missing = one.points()
-        names = [case.case[-1] for case in cases_ if case.points[0].metric == CPU]
-        assert ("".join(names), whole) == (turn, turn == "abcd")
+        one = run(Given(), cases, most=3, seed=night, limit=left)
+        measured, missing = one.points()
+        names = [case.case[-1] for case in measured if case.points[0].metric == CPU]
+        assert "".join(names) == turn
         assert {case.case[-1] for case in missing} == {*"abcd"} - {*turn}
         assert {case.reason for case in missing} <= {"0 usable duets: the measurement ended"}
-        assert len(one.notes) == (not whole)
+        assert [note.partition(":")[0] for note in one.notes] == [
+            "no time for 3 duets of each case"
+        ] * (turn != "abcd")
 
 
 class Alone(Given):
@@ -160,8 +167,7 @@ class Alone(Given):
 def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
     """Three samples of two launches each, however widely they scatter; who is first changes."""
     case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
-    one = head("later", (case,))
-    run([one], instruments, se=1e-9)
+    one = run(instruments, (case,), se=1e-9)
     assert {*zip(*[iter(instruments.duet_log)] * 2, strict=True)} == {
         ("anchor", "later"), ("later", "anchor"),
     }  # fmt: skip
@@ -171,16 +177,12 @@ def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
 
 
 def test_what_was_disturbed_or_failed_is_told() -> None:
-    noisy = head("noisy")
-    run([noisy], Given(flags={0: UNSTEADY}))
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
-    found, _ = noisy.points()
+    found, _ = run(Given(flags={0: UNSTEADY})).points()
     assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2
-    wrong = head("wrong")
     failing = Given(flags=dict.fromkeys(range(9), WRONG))
-    run([wrong], failing)
+    found, lost = run(failing).points()
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
-    found, lost = wrong.points()
     assert [one.points[0].metric for one in found] == ["instructions"] * 2
     assert [one.reason for one in lost] == ["head: expected hi, found ho"] * 2
 
@@ -283,17 +285,11 @@ def backfilled(
     tmp_path: Path,
     instruments: Given,
     *wanted: Wanted,
-    select: tuple[str, ...] = (),
-    loaded: bool = True,
 ) -> list[Points]:
     """Measure stacks that are not known in `results`, and save their points there."""
-    scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
-    (tmp_path / "copies").mkdir(exist_ok=True)
     results, effort = tmp_path / "results", Effort(se=0.01, least=2)
     left = backfill.without_known(wanted, results, anchor)
-    found = list(
-        anchored_.measure(Checkout(root), anchor, left, scope, QUIETLY, instruments, effort)
-    )
+    found = list(measure(Checkout(root), left, (), QUIETLY, effort, instruments))
     for points in found:
         files.save(results, points)
     return found
@@ -351,15 +347,14 @@ def test_starts_have_points_of_their_own(anchored: Path, anchor: Anchor, tmp_pat
     """Each case has starts of its own, and nothing is counted: 1.1 / 0.7, 1.4 / 1, 2."""
     release = Release(package="alpha", version="2.0", previous="1.0")
     stack = backfill.of_release(date(2026, 2, 10), release, start=True)
-    how: dict[str, Any] = {"select": ("*",), "loaded": False}
-    (found,) = backfilled(anchored, anchor, tmp_path, Started(), stack, **how)
+    (found,) = backfilled(anchored, anchor, tmp_path, Started(), stack)
     assert (found.label, found.commit, found.missing) == ("alpha 2.0, starts", anchor.commit, ())
     assert {case.case for case in found.cases} == {"tiny/alone/py3.14", "tiny/dependent/py3.14"}
     for case in found.cases:
         assert {point.metric: round(point.ratio, 4) for point in case.points} == {
             "start_cpu": 1.5714, "start_time": 1.4, "import_time": 2.0,
         }  # fmt: skip
-    assert backfilled(anchored, anchor, tmp_path, Started(), stack, **how) == []
+    assert backfilled(anchored, anchor, tmp_path, Started(), stack) == []
 
 
 def test_starts_go_on_until_they_are_precise() -> None:
@@ -370,7 +365,7 @@ def test_starts_go_on_until_they_are_precise() -> None:
         update = {**figures, "alone": True}
         samples.add(duet_of(CASES[0].id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
-    assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
+    assert standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
     assert Effort(se=0.021).missing(samples)
     assert not Effort(se=0.022).missing(samples)
 
@@ -385,8 +380,3 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
         before = place.cases(profile="nightly")
     pairs, _ = match_cases(before, Checkout(root).cases(profile="nightly"))
     assert len(pairs) == len(before) >= 52
-
-
-def test_without_an_anchor(anchored: Path) -> None:
-    with pytest.raises(UsageError, match="declare the present state as one"):
-        load_anchor(anchored)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -20,9 +21,8 @@ from duetbench.app.target import AS_DECLARED, Setting
 from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
-from duetbench.host import paths
+from duetbench.host import git, paths
 from duetbench.host.console import Narrator
-from duetbench.host.git import run
 from observatory.matrix import (
     declared_interpreters,
     titles,  # noqa: F401 - names of cases
@@ -164,12 +164,11 @@ class Checkout(Subject):
         if here or commit is None:
             return here
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
-        if _git(self.root, "cat-file", "-e", place) is None:
-            # A shallow clone lacks the commit.
-            fetch = ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-            _git(self.root, *fetch)
-        text = _git(self.root, "cat-file", "blob", place)
-        return _find_text([text] if text else [], digest)
+        with suppress(HistoryError):
+            fetch_commit(self.root, commit)
+            blob = git.run(["-C", str(self.root), "cat-file", "blob", place])
+            return _find_text([blob], digest)
+        return None
 
     @property
     def results(self) -> Path:
@@ -199,11 +198,10 @@ class Checkout(Subject):
         return below[0] == case.experiment and below[1:] not in ([FILE], [PUBLISHED])
 
 
-def _git(root: Path, *arguments: str) -> bytes | None:
-    try:
-        return run(["-C", str(root), *arguments], {})
-    except HistoryError:
-        return None
+def fetch_commit(root: Path, commit: str) -> None:
+    """Fetch a commit that this shallow clone lacks; HistoryError if origin lacks it, too."""
+    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
+        git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
 
 
 def renew(
