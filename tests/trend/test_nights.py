@@ -52,13 +52,6 @@ def test_each_machine_measures_what_is_declared(
         nights.share_out(plan_of(*"abcd"), {A: ["*/a"], B: ["*/c", "other/*"]})
 
 
-def test_a_machine_that_has_left_is_not_waited_for() -> None:
-    """A week after its last night; by the nights of the others, whatever the clock says."""
-    latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
-    assert nights.present(latest) == {B, C}
-    assert nights.present({}) == set()
-
-
 NIGHT = NightPlan(
     id="20261120T030000Z-nightly-3f2a9c17",
     created="2026-11-20T03:00:00Z",

@@ -6,7 +6,7 @@ Each result is saved with its evidence at once.
 import glob
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -252,11 +252,11 @@ def judged_as(series: SeriesName) -> SeriesName:
     return series.model_copy(update={"metric": CPU}) if counted else series
 
 
-def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
-    """Close open changes that a later confirmed one undid; return their new states.
+def close(records: Sequence[Change]) -> tuple[Change, ...]:
+    """Close open changes that a later one of the same series undid; return their new states.
 
     A change is undone when both together leave the series no worse than before, within the metric's
-    limit. `evidence` has comparisons by id, for effects of a change on other series.
+    limit.
     """
     closed = []
     for record in records:
@@ -264,27 +264,13 @@ def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tupl
             later.id
             for later in records
             if record.status == "open" and later.when > record.when
-            if record.measured_on == later.measured_on
-            if (ratio := _ratio_of(later, record.series, evidence)) is not None
-            if not _worse(record.series.metric, record.ratio * ratio)
+            if (later.series, later.measured_on) == (record.series, record.measured_on)
+            if not _worse(record.series.metric, record.ratio * later.ratio)
         )
         if by := next(undone, None):
             note = f"{record.note} Undone by the change {by}.".lstrip()
             closed.append(record.model_copy(update={"status": "closed", "note": note}))
     return tuple(closed)
-
-
-def _ratio_of(
-    record: Change, series: SeriesName, evidence: Mapping[str, Comparison]
-) -> float | None:
-    """Return the ratio by which a change moved a series; None if it is not known to have moved."""
-    if record.series == series:
-        return record.ratio
-    comparison = evidence.get(record.evidence or "")
-    if series not in record.others or comparison is None:
-        return None
-    finding = comparison.of(series.case, series.metric)
-    return None if finding is None else finding.ratio
 
 
 def _worse(metric: str, ratio: float) -> bool:
