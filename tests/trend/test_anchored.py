@@ -1,8 +1,7 @@
 """Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
 import math
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -20,10 +19,9 @@ from duetbench.app.testbed import SideCase
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Flag, Launch
+from duetbench.core.model import Case, Flag
 from duetbench.host import files, paths
-from duetbench.host.signals import InterruptedRun
-from duetbench.judge.instruments import Real, by_turns
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
@@ -39,10 +37,8 @@ from observatory.trend.anchored import (
     UntilPrecise,
     Wanted,
     measure,
-    standard_error,
 )
 from repos import keep, make_tiny, write
-from synthetic import ok
 from tiny_index import serving
 
 CPU = "server_cpu_per_request"
@@ -55,35 +51,26 @@ class Given(Real):
 
     logs: Sequence[float] = LOGS
     flags: dict[int, Flag] = field(default_factory=dict)  # of head, by number of the case's duet
-    stop: int | None = None
+    base: Mapping[str, float] = field(default_factory=lambda: {CPU: 1e-4})
     duet_log: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        if pairs[0].mode is Mode.ALONE:
-            take = partial(by_turns, *pairs[0].sides, self.launch)
-            return (take(head_first=head_first, order=order),)
-        if self.stop is not None and self.stop <= len(self.duet_log):
-            raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
-        for head in (pair.head for pair in pairs):
-            name = f"{head.testbed.subject.root} {head.case.id}"
+        for pair in pairs:
+            name = f"{pair.label} {pair.case.id}"
             number = self.duet_log.count(name)
             self.duet_log.append(name)
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.kind == "void" for flag in flags)
             grown = math.exp(self.logs[number % len(self.logs)])
-            figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
-            duets.append(
-                make_duet(
-                    head.case.id, order + len(duets), *figures, head_first=head_first, flags=flags
-                )
-            )
+            head = {name: figure * grown for name, figure in self.base.items()}
+            figures = ({}, {}) if void else (dict(self.base), head)
+            made = make_duet(pair.case.id, order + len(duets), *figures, head_first=head_first)
+            alone = pair.mode is not Mode.TOGETHER
+            duets.append(made.model_copy(update={"flags_head": flags, "alone": alone}))
         return tuple(duets)
-
-    def launch(self, side: SideCase) -> Any:
-        raise AssertionError(f"a launch of {side.case.id}")
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
@@ -155,27 +142,6 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
         ] * (turn != "abcd")
 
 
-class Alone(Given):
-    """Each side has its own figures alone, and no duet may be run."""
-
-    def launch(self, side: SideCase) -> Launch:
-        self.duet_log.append(side.testbed.subject.root.name)
-        cpu = 1e-4 * (1.05 if side.testbed.subject.root.name == "later" else 1)
-        return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.duet_log) / 1000)})
-
-
-def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
-    """Three samples of two launches each, however widely they scatter; who is first changes."""
-    case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
-    one = run(instruments, (case,), se=1e-9)
-    assert {*zip(*[iter(instruments.duet_log)] * 2, strict=True)} == {
-        ("anchor", "later"), ("later", "anchor"),
-    }  # fmt: skip
-    ((found,), lost) = one.points()
-    assert (len(instruments.duet_log), found.points[0].duets, lost) == (6, 3, ())
-    assert found.points[0].ratio == pytest.approx(1.05, abs=0.002)
-
-
 def test_what_was_disturbed_or_failed_is_told() -> None:
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
     found, _ = run(Given(flags={0: UNSTEADY})).points()
@@ -188,30 +154,32 @@ def test_what_was_disturbed_or_failed_is_told() -> None:
 
 
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
-
-
-def often(effort: Effort, seconds: float, logs: Sequence[float]) -> int:
-    """Count the duets of this length that are run, with alternating log ratios."""
-    samples = CaseDuets(CASES[0])
-    while effort.missing(samples):
-        ratio = math.exp(logs[len(samples.all) % len(logs)])
-        samples.add(duet_of(CASES[0].id, {"server_cpu_per_request": ratio}, seconds=seconds))
-    return len(samples.all)
+STARTS = (0.0, math.log(1.1))
+"""By turns: the mean of six has a standard error of 0.0522/√6 = 0.0213, of seven 0.0193."""
 
 
 @pytest.mark.parametrize(
-    ("seconds", "logs", "times"),
+    ("effort", "mode", "seconds", "logs", "times"),
     [
-        (4, CALM, 5), (4, LOUD, 20),  # 40 s hold 10: it is quick
-        (8, CALM, 5), (8, LOUD, 20),  # just so
-        (9, CALM, 4), (9, LOUD, 4),  # 40 s hold 4
-        (25, LOUD, 3), (100, LOUD, 3),  # fewer would tell nothing
+        (NIGHTLY, Mode.TOGETHER, 4, CALM, 5), (NIGHTLY, Mode.TOGETHER, 4, LOUD, 20),  # quick: 10
+        (NIGHTLY, Mode.TOGETHER, 8, CALM, 5), (NIGHTLY, Mode.TOGETHER, 8, LOUD, 20),  # just so
+        (NIGHTLY, Mode.TOGETHER, 9, CALM, 4), (NIGHTLY, Mode.TOGETHER, 9, LOUD, 4),  # 40 s hold 4
+        (NIGHTLY, Mode.TOGETHER, 25, LOUD, 3),  # fewer would tell nothing
+        (NIGHTLY, Mode.TOGETHER, 100, LOUD, 3),
+        (NIGHTLY, Mode.ALONE, 4, LOUD, 5),  # launches in turn scatter too far to become precise
+        (Effort(se=0.022), Mode.START, 1, STARTS, 6), (Effort(se=0.021), Mode.START, 1, STARTS, 7),
     ],
 )  # fmt: skip
-def test_slow_cases_are_measured_a_few_times_in_a_night(
-    seconds: float, logs: Sequence[float], times: int
+def test_how_often_a_case_is_measured(
+    effort: Effort, mode: Mode, seconds: float, logs: Sequence[float], times: int
 ) -> None:
-    assert often(NIGHTLY, seconds, logs) == times
+    samples = CaseDuets(CASES[0], mode)
+    metric = "start_cpu" if mode is Mode.START else CPU
+    while effort.missing(samples):
+        head = math.exp(logs[len(samples.all) % len(logs)])
+        made = duet_of(CASES[0].id, {CPU: 1}, seconds=seconds)
+        samples.add(made.model_copy(update={"base": {metric: 1.0}, "head": {metric: head}}))
+    assert len(samples.all) == times
 
 
 FIRST, LAST = date(2026, 1, 31), date(2026, 4, 30)
@@ -327,47 +295,19 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(
     assert [one.label for one in again] == ["as of 2025-12-01"]
 
 
-@dataclass
-class Started(Given):
-    """Starts whose import takes so many times as long on head; of a start it is 0.4 s of 1 s."""
-
-    times: float = 2.0
-
-    def duets(self, pairs: Sequence[Pair], **order: Any) -> tuple[Duet, ...]:
-        base, head = (
-            {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
-            for own in (0.4, 0.4 * self.times)
-        )
-        update = {"alone": True, "base": base, "head": head}
-        return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
-
-
 @pytest.mark.real
 def test_starts_have_points_of_their_own(anchored: Path, anchor: Anchor, tmp_path: Path) -> None:
-    """Each case has starts of its own, and nothing is counted: 1.1 / 0.7, 1.4 / 1, 2."""
+    """Each case has starts of its own, nothing is counted, and what is known is left out."""
     release = Release(package="alpha", version="2.0", previous="1.0")
     stack = backfill.of_release(date(2026, 2, 10), release, start=True)
-    (found,) = backfilled(anchored, anchor, tmp_path, Started(), stack)
+    starts = dict.fromkeys(("start_cpu", "start_time", "import_time"), 0.5)
+    given = Given(logs=(math.log(2),), base=starts)
+    (found,) = backfilled(anchored, anchor, tmp_path, given, stack)
     assert (found.label, found.commit, found.missing) == ("alpha 2.0, starts", anchor.commit, ())
     assert {case.case for case in found.cases} == {"tiny/alone/py3.14", "tiny/dependent/py3.14"}
     for case in found.cases:
-        assert {point.metric: round(point.ratio, 4) for point in case.points} == {
-            "start_cpu": 1.5714, "start_time": 1.4, "import_time": 2.0,
-        }  # fmt: skip
-    assert backfilled(anchored, anchor, tmp_path, Started(), stack) == []
-
-
-def test_starts_go_on_until_they_are_precise() -> None:
-    """Launches in turn end with the least number: they scatter too far."""
-    samples = CaseDuets(CASES[0], Mode.START)
-    for number in range(6):
-        figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
-        update = {**figures, "alone": True}
-        samples.add(duet_of(CASES[0].id).model_copy(update=update))
-    # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
-    assert standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
-    assert Effort(se=0.021).missing(samples)
-    assert not Effort(se=0.022).missing(samples)
+        assert {point.metric: point.ratio for point in case.points} == dict.fromkeys(starts, 2.0)
+    assert backfilled(anchored, anchor, tmp_path, given, stack) == []
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:

@@ -18,21 +18,16 @@ T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table
 HALF = T_2 / math.sqrt(3)
 
 
-@pytest.mark.parametrize(
-    ("figures", "mean", "high"),
-    [
+def test_launches_give_a_mean_and_an_interval() -> None:
+    for figures, mean, high in (
         # The logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3).
         ([1.0, 10.0, 100.0], 10, 10 ** (1 + HALF)),
         # Zeros are averaged as they are, as nothing has no logarithm: mean 3, sd 3.
         ([0.0, 3.0, 6.0], 3, 3 + 3 * HALF),
-    ],
-)
-def test_launches_give_a_mean_and_an_interval(
-    figures: list[float], mean: float, high: float
-) -> None:
-    found = estimate(figures)
-    assert [found.estimate, found.high] == pytest.approx([mean, high], rel=1e-5)
-    assert found.n == len(figures)
+    ):
+        found = estimate(figures)
+        assert [found.estimate, found.high] == pytest.approx([mean, high], rel=1e-5)
+        assert found.n == len(figures)
     assert estimate([5.0]) == Interval(5.0)
 
 
@@ -62,15 +57,9 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
         (FlagName.HOST_NOISE, 1),
         (FlagName.FEW_LAUNCHES, 2),
     ]
-
-
-def test_a_case_without_good_launches_has_no_figures() -> None:
-    case = synthetic.make_case("x/json/a")
-    failed = synthetic.failed(case.id, 0, FlagName.NOT_READY, "10 s")
-    bad = summarise_case(CaseResult(case=case, launches=(failed,)), 3)
-    assert (bad.status, bad.metrics, bad.warnings) == ("failed", {}, ())
-    absent = summarise_case(CaseResult(case=case), 3)
-    assert (absent.status, absent.metrics, absent.expected) == ("not measured", {}, 3)
+    for launches, status in ((result.launches[1:2], "failed"), ((), "not measured")):
+        bad = summarise_case(CaseResult(case=case, launches=launches), 3)
+        assert (bad.status, bad.metrics, bad.warnings) == (status, {}, ())
 
 
 def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
