@@ -124,8 +124,9 @@ def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path)
     stacks = {"current": StackSpec(interpreters=tuple(pythons))}
     write(tmp_path, "apps/naps/experiment.toml", f"{text}[[cases]]{more}")
     (experiment,) = load_experiments(tmp_path, pythons, stacks)
-    for profile, count in ("quick", 0), ("published", 4):
-        named = Counter(case.python for case in experiment.cases[profile])
+    quick, published = experiment.cases["quick"], experiment.cases["published"]
+    for cases, count in ((quick, 0), (published, 4)):
+        named = Counter(case.python for case in cases)
         assert named == Counter({"3.14": 4, "3.14t": 4, "3.14-jit": count})
     assert len(experiment.cases_with("quick", {}, "3.14-jit")) == 4
 

@@ -23,7 +23,7 @@ from duetbench.core.model import Case, Flag
 from duetbench.host import files, paths
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from fake_sessions import make_duet, make_pairs, side
+from fake_sessions import make_duet, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import match_cases
@@ -33,8 +33,7 @@ from observatory.trend.anchored import (
     DUET_PROTOCOL,
     NIGHTLY,
     Effort,
-    Head,
-    UntilPrecise,
+    Measurement,
     Wanted,
     measure,
 )
@@ -58,9 +57,8 @@ class Given(Real):
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         duets: list[Duet] = []
         for pair in pairs:
-            name = f"{pair.label} {pair.case.id}"
-            number = self.duet_log.count(name)
-            self.duet_log.append(name)
+            number = self.duet_log.count(pair.case.id)
+            self.duet_log.append(pair.case.id)
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.kind == "void" for flag in flags)
@@ -83,27 +81,23 @@ class Given(Real):
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 
-def run(
-    instruments: Given, cases: Sequence[Case] = CASES, name: str = "later", **precision: Any
-) -> Head:
+def run(instruments: Given, cases: Sequence[Case] = CASES, **precision: Any) -> Points:
     """Measure the cases of one stack, of which nothing is prepared."""
-    base, after = side("anchor", tuple(cases)), side(name, tuple(cases))
-    wanted = Wanted(name, datetime(2026, 11, 1, tzinfo=UTC))
     anchor = load_anchor(paths.project_root())
-    head = Head(anchor, wanted, after, make_pairs(base, after))
+    wanted = Wanted("later", datetime(2026, 11, 1, tzinfo=UTC))
+    sides = side("anchor", tuple(cases)), side("later", tuple(cases))
     effort = Effort(**{"least": 3, "most": 5, **precision})
-    UntilPrecise([head], instruments, QUIETLY, effort).measure()
-    return head
+    return Measurement(anchor, wanted, sides, (), instruments, QUIETLY, effort).measure()
 
 
 def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
     instruments = Given()
-    found, lost = run(instruments).points()
-    assert len(instruments.duet_log) == 2 * 4
-    assert lost == ()
-    (cpu, instructions), second = found[0].points, found[1]
-    assert (found[0].case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
+    found = run(instruments)
+    assert (len(instruments.duet_log), found.missing) == (2 * 4, ())
+    first, second = found.cases
+    cpu, instructions = first.points
+    assert (first.case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
     assert (cpu.ratio, cpu.duets, cpu.excluded) == (round(math.exp(0.02), 7), 4, 0)
     assert cpu.se == pytest.approx(math.sqrt(2e-4 / 3) / 2, rel=1e-3)
     # Student's t of 3 degrees of freedom: 3.182 × 0.0040825 = 0.01299.
@@ -132,11 +126,10 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
     cases = tuple(busy(f"a/{name}") for name in "abcd")
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
         one = run(Given(), cases, most=3, seed=night, limit=left)
-        measured, missing = one.points()
-        names = [case.case[-1] for case in measured if case.points[0].metric == CPU]
+        names = [case.case[-1] for case in one.cases if case.points[0].metric == CPU]
         assert "".join(names) == turn
-        assert {case.case[-1] for case in missing} == {*"abcd"} - {*turn}
-        assert {case.reason for case in missing} <= {"0 usable duets: the measurement ended"}
+        assert {case.case[-1] for case in one.missing} == {*"abcd"} - {*turn}
+        assert {case.reason for case in one.missing} <= {"0 usable duets: the measurement ended"}
         assert [note.partition(":")[0] for note in one.notes] == [
             "no time for 3 duets of each case"
         ] * (turn != "abcd")
@@ -144,13 +137,13 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
 
 def test_what_was_disturbed_or_failed_is_told() -> None:
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
-    found, _ = run(Given(flags={0: UNSTEADY})).points()
+    found = run(Given(flags={0: UNSTEADY})).cases
     assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2
     failing = Given(flags=dict.fromkeys(range(9), WRONG))
-    found, lost = run(failing).points()
+    points = run(failing)
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
-    assert [one.points[0].metric for one in found] == ["instructions"] * 2
-    assert [one.reason for one in lost] == ["head: expected hi, found ho"] * 2
+    assert [one.points[0].metric for one in points.cases] == ["instructions"] * 2
+    assert [one.reason for one in points.missing] == ["head: expected hi, found ho"] * 2
 
 
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)

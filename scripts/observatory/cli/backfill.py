@@ -55,7 +55,7 @@ def backfill_command(
     $ observatory backfill --since 2026-07-01 --releases pydantic --select 'start-up/*' --start
 
     Each stack is resolved as of the end of its date, from wheels only, unless UV_NO_BUILD=0 is set.
-    Points are saved three stacks at a time: the same command continues an interrupted one.
+    The points of each stack are saved: the same command continues an interrupted one.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """

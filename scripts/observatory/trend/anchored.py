@@ -2,8 +2,8 @@
 
 All points of trends come from here: of a night's locks, of those of a date, and of single releases.
 Each is measured with the anchor's applications and interpreters, so that only packages differ.
-Nothing is judged here. Stacks are drawn at random, a few at a time, and their duets run in random
-order: neither the time of the measurement nor the neighbours depend on the stack's date.
+Nothing is judged here. Stacks are drawn at random, and their duets run in random order: the time of
+a measurement does not depend on the stack's date.
 """
 
 import math
@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -41,15 +41,12 @@ from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor, load_anchor
 from observatory.matrix.checkout import Checkout, fetch_commit
-from observatory.matrix.sides import Anchored, of_anchor
+from observatory.matrix.sides import of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
 DUET_PROTOCOL: Final = 2
 """Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
 between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
-
-AT_ONCE: Final = 3
-"""Stacks that are installed at the same time: each takes at most 0.15 GB for an interpreter."""
 
 REASON: Final = 1000  # characters of a reason for which a case has no point
 
@@ -141,33 +138,94 @@ class Wanted:
         return anchor.resolve_stack(name, narrator, pins=[pin])
 
 
-@dataclass(slots=True)
-class Head:
-    """A set of packages that is measured against the anchor.
+class Measurement(Loop):
+    """Measures a set of packages beside the anchor until each case's ratio is precise.
 
-    `lost`: cases that cannot be measured, with the reason. `counts`: instructions by case.
+    Attributes:
+        lost: Cases that cannot be measured, with the reason.
+        counts: Instructions by case.
+        notes: Why cases have no points, or less precise ones.
+        queue: Cases that have their turn in another night.
     """
 
-    anchor: Anchor
-    wanted: Wanted
-    side: Side
-    pairs: Sequence[Pair]
-    lost: tuple[Missing, ...] = ()
-    began: datetime = field(init=False, default_factory=partial(datetime.now, UTC))
-    notes: list[str] = field(default_factory=list)
-    counts: dict[str, Instructions | str] = field(init=False, default_factory=dict)
+    def __init__(
+        self,
+        anchor: Anchor,
+        wanted: Wanted,
+        sides: tuple[Side, Side],
+        lost: Sequence[Missing],
+        instruments: Real,
+        reporter: Reporter,
+        effort: Effort,
+    ) -> None:
+        super().__init__(instruments.duets, reporter, effort.seed)
+        self.anchor, self.wanted, self.effort = anchor, wanted, effort
+        self.instruments, self.lost, (base, self.side) = instruments, lost, sides
+        self.pairs = [
+            Pair(
+                SideCase(case, base.testbed),
+                SideCase(case, self.side.testbed),
+                start=wanted.start,
+            )
+            for case in self.side.cases
+            if case.id not in wanted.known
+        ]
+        self.began, self.notes = datetime.now(UTC), list[str]()
+        self.counts, self.queue = dict[str, Instructions | str](), set[Pair]()
+        self.keep: Callable[[Points], object] = bool
 
-    def count(self, instruments: Real, left: Callable[[], float], reporter: Reporter) -> None:
+    def open(self) -> Mapping[Pair, int]:
+        active = (pair for pair in self.pairs if pair not in self.queue)
+        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
+
+    def add(self, pair: Pair, duet: Duet) -> None:
+        super().add(pair, duet)
+        self.keep(self.points())
+
+    def measure(self, keep: Callable[[Points], object] = bool) -> Points:
+        """Count instructions and run duets within the limit; return the points.
+
+        If there is no time for the fewest duets of every case, cases take turns: one in so many
+        nights, which the seed counts. `keep` gets the points so far after every duet, and at an
+        interruption.
+        """
+        self.keep, ends = keep, time.monotonic() + self.effort.limit
+        cases = f"{self.wanted.label}: cases against the anchor: {len(self.pairs)}"
+        self.reporter.start(cases, self.remaining(self.open()))
+        try:
+            self._count(ends)
+            fewest, waiting = self.effort.fewest, [*self.open()]
+            needed = fewest * self.seconds(*waiting) / max(1.0, ends - time.monotonic())
+            if (nights := min(math.ceil(needed), len(waiting))) > 1:
+                self._note(f"no time for {fewest} duets of each case: one in {nights} has a turn")
+                turn = self.effort.seed % nights
+                self.queue = {pair for n, pair in enumerate(waiting) if n % nights != turn}
+            if not self.run(ends):
+                self._note("the time was up before all cases were precise enough")
+        except InterruptedRun:
+            self._note("it was interrupted")
+            keep(self.points())
+            raise
+        finally:
+            self.reporter.end()
+        return self.points()
+
+    def _count(self, ends: float) -> None:
         """Count instructions of all cases, except of starts, as in a comparison."""
         if self.pairs and not self.wanted.start:
-            reporter.say(f"{self.wanted.label}: counting instructions")
+            self.reporter.say("counting instructions")
+            sides = {pair.case.id: pair.sides for pair in self.pairs}
             counted.count_each(
-                instruments.instructions, {pair.case.id: pair.sides for pair in self.pairs},
-                self.counts, lambda: min(COUNT_SECONDS, left()), reporter.note,
+                self.instruments.instructions, sides, self.counts,
+                lambda: min(COUNT_SECONDS, ends - time.monotonic()), self.reporter.note,
             )  # fmt: skip
 
-    def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
-        """Return points of its cases, and the cases without any."""
+    def _note(self, words: str) -> None:
+        self.reporter.note(words)
+        self.notes.append(words)
+
+    def points(self) -> Points:
+        """Return the points of its cases so far, and which have none."""
         cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
         for pair in self.pairs:
             case, reason, points = pair.case, pair.void, list[AnchoredPoint]()
@@ -183,16 +241,6 @@ class Head:
             if points:
                 place = {"case": case.id, "stack": case.stack, "python": case.python}
                 cases.append(CasePoints(**place, points=tuple(points)))
-        # Reasons quote servers and installers, with folders of this machine.
-        missing = (
-            Missing(case=case, reason=short(command.scrub(reason), REASON))
-            for case, reason in lost.items()
-        )
-        return tuple(cases), tuple(missing)
-
-    def file(self) -> Points:
-        """Return the file of its points so far."""
-        cases, lost = self.points()
         wanted, side, began = self.wanted, self.side.record, self.began
         digest = cache.digest(self.anchor.name, wanted.label)[:6]
         origin = "night" if wanted.tonight else "backfill"
@@ -210,8 +258,12 @@ class Head:
             machine=self.side.testbed.machine,
             interpreters=side.interpreters,
             stacks=side.stacks,
-            cases=cases,
-            missing=lost,
+            cases=tuple(cases),
+            # Reasons quote servers and installers, with folders of this machine.
+            missing=tuple(
+                Missing(case=case, reason=short(command.scrub(reason), REASON))
+                for case, reason in lost.items()
+            ),
             notes=tuple(self.notes),
         )
 
@@ -240,68 +292,6 @@ def _count(count: Instructions) -> AnchoredPoint:
     )
 
 
-class UntilPrecise(Loop):
-    """Runs duets of every case of all heads until its ratio is as precise as required.
-
-    `keep` gets a head after each of its duets, and all of them at an interruption.
-    """
-
-    def __init__(
-        self,
-        heads: Sequence[Head],
-        instruments: Real,
-        reporter: Reporter,
-        effort: Effort,
-        keep: Callable[[Head], object] = bool,
-    ) -> None:
-        super().__init__(instruments.duets, reporter, effort.seed)
-        self.instruments, self.effort, self.keep = instruments, effort, keep
-        self.heads, self.head_of = heads, {pair: head for head in heads for pair in head.pairs}
-        self.queue: set[Pair] = set()
-
-    def open(self) -> Mapping[Pair, int]:
-        active = (pair for pair in self.head_of if pair not in self.queue)
-        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
-
-    def add(self, pair: Pair, duet: Duet) -> None:
-        super().add(pair, duet)
-        self.keep(self.head_of[pair])
-
-    def measure(self) -> None:
-        """Count instructions and run duets within the limit; heads note what had no time.
-
-        If there is no time for the fewest duets of every case, cases take turns: one in so many
-        nights, which the seed counts.
-        """
-        ends = time.monotonic() + self.effort.limit
-        cases = f"cases against the anchor: {len(self.head_of)}"
-        self.reporter.start(cases, self.remaining(self.open()))
-        try:
-            for head in self.heads:
-                head.count(self.instruments, lambda: ends - time.monotonic(), self.reporter)
-            fewest, waiting = self.effort.fewest, [*self.open()]
-            needed = fewest * self.seconds(*waiting) / max(1.0, ends - time.monotonic())
-            if (nights := min(math.ceil(needed), len(waiting))) > 1:
-                self.note(f"no time for {fewest} duets of each case: one in {nights} has a turn")
-                turn = self.effort.seed % nights
-                self.queue = {pair for n, pair in enumerate(waiting) if n % nights != turn}
-            if not self.run(ends):
-                self.note("the time was up before all cases were precise enough")
-        except InterruptedRun:
-            self.note("it was interrupted")
-            for head in self.heads:
-                self.keep(head)
-            raise
-        finally:
-            self.reporter.end()
-
-    def note(self, words: str) -> None:
-        """Note why some cases have no points, or less precise ones."""
-        self.reporter.note(words)
-        for head in self.heads:
-            head.notes.append(words)
-
-
 def measure(
     checkout: Checkout,
     wanted: Sequence[Wanted],
@@ -313,8 +303,7 @@ def measure(
 ) -> Iterator[Points]:
     """Measure the selected cases of some sets of packages; yield the points of each as it ends.
 
-    A set whose cases are all known has none. `keep` gets the points so far after every duet,
-    and at an interruption.
+    A set whose cases are all known has none. `keep` is that of `Measurement.measure`.
 
     Raises:
         HistoryError: The anchor's commit cannot be fetched.
@@ -326,20 +315,13 @@ def measure(
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies, loaded=loaded))
-        for first in range(0, len(order), AT_ONCE):
-            try:
-                some = order[first : first + AT_ONCE]
-                heads = [_head(anchor, base, one, reporter) for one in some]
-                heads = [head for head in heads if head.pairs or head.lost]
-                UntilPrecise(
-                    heads, instruments or Real(), reporter, effort, lambda head: keep(head.file())
-                ).measure()
-                yield from map(Head.file, heads)
-            finally:
-                # Stacks may share an environment; when they are measured none needs it.
-                for place in base.environments:
-                    cache.remove(place)
-                base.environments.clear()
+        for one in order:
+            lock = partial(one.lock, base.base.subject, reporter)
+            with base.head(one.label, lock) as (side, lost):
+                sides, how = (base.base, side), (instruments or Real(), reporter, effort)
+                measurement = Measurement(anchor, one, sides, lost, *how)
+                if measurement.pairs or lost:
+                    yield measurement.measure(keep)
 
 
 def _require(root: Path, anchor: Anchor) -> None:
@@ -358,17 +340,3 @@ def _require(root: Path, anchor: Anchor) -> None:
             f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
             "another anchor: observatory anchor renew NAME"
         ) from error
-
-
-def _head(anchor: Anchor, base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
-    """Prepare a set of packages for its duets."""
-    side, lost = base.head(wanted.label, partial(wanted.lock, base.base.subject, reporter))
-    pairs = [
-        Pair(
-            SideCase(case, base.base.testbed), SideCase(case, side.testbed),
-            label=wanted.label, start=wanted.start,
-        )
-        for case in side.cases
-        if case.id not in wanted.known
-    ]  # fmt: skip
-    return Head(anchor, wanted, side, pairs, lost)
