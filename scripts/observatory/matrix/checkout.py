@@ -71,15 +71,14 @@ class Checkout(Subject):
 
     @cached_property
     def declared(self) -> Declared:
-        """Its interpreters; raises DeclarationError if one is invalid."""
-        return declared_interpreters.load(self.root)
+        """The interpreters of its experiments."""
+        return declared_interpreters.load()
 
     @cached_property
     def settings(self) -> Settings:
         """What `[tool.observatory]` declares; raises DeclarationError if it is invalid."""
         file = self.root / "pyproject.toml"
         table = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
-        table = {k: value for k, value in table.items() if k not in declared_interpreters.KEYS}
         return validate(Settings, table, str(file), table="tool.observatory")
 
     @cached_property

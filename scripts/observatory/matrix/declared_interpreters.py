@@ -19,7 +19,7 @@ from pydantic import Field
 from duetbench.app import interpreters
 from duetbench.app.declarations import Digest, OhaSpec, PatchVersion, read_toml, validate
 from duetbench.app.interpreters import Interpreter
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
@@ -59,12 +59,11 @@ class SourceBuild(Frozen):
     )
 
 
-KEYS: Final = ("interpreters", "source-build")
-"""Of `[tool.observatory]`."""
+DECLARATION: Final = Path(__file__).with_name("interpreters.toml")
 
 
 class Declared(Frozen):
-    """The interpreters of a repository's experiments."""
+    """The interpreters of experiments, as `interpreters.toml` declares them."""
 
     interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
     source_build: dict[str, SourceBuild] = Field(
@@ -86,25 +85,16 @@ class Declared(Frozen):
 
 
 @functools.cache
-def load(root: Path) -> Declared:
-    """Read those of a repository; raises DeclarationError if one is invalid.
+def load() -> Declared:
+    """Read the declared interpreters; raises DeclarationError if one is invalid.
 
     A name says the kind: `3.14t` is free-threaded, and the JIT of `3.15-jit` is on.
     """
-    file = root / "pyproject.toml"
-    own = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
-    usual = read_toml(Path(__file__).with_name("interpreters.toml"))
-    tables = own.get("interpreters", usual["interpreters"])
-    for name, table in tables.items():
+    declared = read_toml(DECLARATION)
+    for name, table in declared["interpreters"].items():
         jit, base = name.endswith("-jit"), name.removesuffix("-jit")
-        tables[name] = {**table, "free_threaded": base.endswith("t"), "jit": jit}
-        version = table.get("version")
-        if not f"{version}.".startswith(f"{base.removesuffix('t')}."):
-            key, allowed = f"tool.observatory.interpreters.{name}.version", f"a version of {base}"
-            raise DeclarationError(str(file), key, version, allowed)
-    builds = own.get("source-build", usual["source-build"])
-    whole = {"interpreters": tables, "source-build": builds}
-    return validate(Declared, whole, str(file), table="tool.observatory")
+        table.update(free_threaded=base.endswith("t"), jit=jit)
+    return validate(Declared, declared, DECLARATION.name)
 
 
 def locate(name: str, configured: Declared) -> Interpreter:
@@ -256,9 +246,9 @@ def _request(name: str, configured: Declared) -> Request:
     if recipe is None:
         raise SetupError(
             f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
-            f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and pyproject.toml "
-            f'has no [tool.observatory.source-build."{spec.version}"] to build it: connect to the '
-            "network, or declare its source archive as for the other versions"
+            f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and {DECLARATION.name} "
+            f'has no [source-build."{spec.version}"] to build it: connect to the network, or '
+            "declare its source archive as for the other versions"
         )
     home = str(place(name, "source", configured))
     facts = {"program": "cpython", "name": name, "home": home}

@@ -268,7 +268,7 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     table = document.get("tool", {}).get("duetbench", {})
     declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
     groups = document.get("dependency-groups", {})
-    every = tuple(declared_interpreters.load(root).interpreters)
+    every = tuple(declared_interpreters.load().interpreters)
     used = {python for spec in declared.values() for python in spec.interpreters}
     for names, known in ((declared, groups), (used, every)):
         if unknown := sorted(set(names).difference(known)):

@@ -52,7 +52,7 @@ def _read(root: Path) -> _Titles:
     # Code that needs the declarations themselves reports what is wrong with them.
     with suppress(DuetbenchError):
         stacks = load_stacks(root)
-        experiments = load_experiments(root, declared_interpreters.load(root).interpreters, stacks)
+        experiments = load_experiments(root, declared_interpreters.load().interpreters, stacks)
         cases = {
             case.id: case_names.build(case, f"{title} with {stack}" if stack else title)
             for e in experiments
