@@ -12,13 +12,12 @@ results/SELFTEST.md is rewritten after each comparison, with its day and machine
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 
 does so with the whole path instead: the same commit, lock or release is prepared as both sides, of
-three applications, so that what happens to one side only shows. `duetbench why` counts their
-instructions, too. `--waits 4` compares commits of which one waits longer, alone or in a row.
+three applications, so that what happens to one side only shows. `--waits 4` compares commits of
+which one waits longer, alone or in a row.
 """
 
 import argparse
 import ast
-import json
 import math
 import os
 import shlex
@@ -33,7 +32,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,9 +70,6 @@ LONG: Final = 4000
 
 CALIBRATING: Final = 4
 """Comparisons with it. They end early, since it is obvious: one alone says little of its size."""
-
-EQUAL: Final = 0.0005
-"""Counts of both sides that differ by a larger share are not those of the same code."""
 
 BY: Final = {
     "`duetbench compare`": None,
@@ -462,20 +458,7 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
                 done = Tries(0.0, name, same=same)
                 for _ in range(tries):
                     done.made.append((1, compared(root, *words, "--all", "--budget", budget)))
-                why = [str(PROGRAM), "why", *words, "--results", folder, "--json"]
-                counts = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
             yield from done.rows()
-            yield count(same, name, json.loads(counts)[0])
-
-
-def count(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
-    """The row of one count of both sides."""
-    base, head = (attribution["instructions"][side] for side in ("base", "head"))
-    apart = abs(head / base - 1) > EQUAL
-    what = f"{same}: counts more than {100 * EQUAL:g} % apart"
-    size = f"{100 * (head / base - 1):+.3f} %"
-    times = rate(int(apart), 1)
-    return what, name, "`duetbench why`", *times, "", "", size, *[""] * (len(HEAD) - 8)
 
 
 def write(record: Path, before: str, rows: Iterable[Sequence[str]]) -> str:

@@ -81,12 +81,6 @@ def test_whatever_is_called_of_the_same_code_is_false(selftest: ModuleType) -> N
         assert alone[3] == "0 of 3"
     counted = [*selftest.Tries(0.0, "", made=[made(1, count=0.02)]).rows()]
     assert [row[3] for row in counted[:3]] == ["1 of 1", "1 of 1", "0 of 0"]
-    counts = {"instructions": {"base": 100_000, "head": 100_060}}
-    assert selftest.count("one lock as both sides", "much", counts)[:8] == (
-        "one lock as both sides: counts more than 0.05 % apart", "much", "`duetbench why`",
-        "1 of 1", "2.5…100.0 %", "", "", "+0.060 %",
-    )  # fmt: skip
-    assert selftest.count("", "", {"instructions": {"base": 1e5, "head": 99_960}})[3] == "0 of 1"
 
 
 def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> None:
