@@ -37,7 +37,7 @@ from observatory.trend.anchored import (
     Wanted,
     measure,
 )
-from repos import keep, make_tiny, write
+from repos import borrow_cache, keep, make_tiny, write
 from tiny_index import serving
 
 CPU = "server_cpu_per_request"
@@ -217,6 +217,7 @@ def test_releases_are_found_by_few_questions() -> None:
 @pytest.fixture
 def anchored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose anchor is its first commit, with `alpha` 1.0 of January."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -260,32 +261,33 @@ def backfilled(
 def test_stacks_of_other_times_are_installed_measured_and_removed(
     anchored: Path, anchor: Anchor, tmp_path: Path
 ) -> None:
-    """What cannot be resolved is recorded; what has its points is left out the next time."""
-    instruments = Given()
-    wanted = [backfill.of_date(date(2026, month, 20)) for month in (1, 3)]
-    early = backfill.of_date(date(2025, 12, 1))
-    later = backfill.of_release(
-        date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
+    """What cannot be measured is recorded; what has its points is left out the next time."""
+    dates = [date(2026, 1, 20), date(2026, 3, 20), date(2025, 12, 1)]
+    alpha, absent = (
+        Release(package=name, version=version, previous=None)
+        for name, version in (("alpha", "2.0"), ("absent", "1"))
     )
-    made = {
-        one.label: one
-        for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
-    }
+    releases = (backfill.of_release(date(2026, 2, 10), one) for one in (alpha, absent))
+    wanted = [*map(backfill.of_date, dates), *releases]
+    made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, Given(), *wanted)}
+    versions = {name: one.stacks[0].packages["alpha"] for name, one in made.items() if one.stacks}
+    assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0", "alpha 2.0": "2.0"}
+    assert made["alpha 2.0"].release == alpha
+    (early,), (without,) = (
+        {one.reason for one in made[label].missing} for label in ("as of 2025-12-01", "absent 1")
+    )
+    assert "alpha" in early
+    assert "Log: $CACHE/" in early  # and not where that folder is
+    assert without == "the stack one has no absent"
+    left = [p for p in paths.cache_dir().glob("environments/one-*") if not p.is_symlink()]
+    held = {info.name for p in left for info in p.glob("lib/python*/site-packages/*.dist-info")}
+    assert held <= {"alpha-1.0.dist-info"}, "only the anchor's own environment stays"
+    again = backfilled(anchored, anchor, tmp_path, Given(), *wanted)
+    assert {one.label for one in again} == {"as of 2025-12-01", "absent 1"}
     newest = partial(backfill.newest, "alpha", lambda _: None)
     assert newest(date(2026, 2, 12), None) == "2.0"
     assert newest(date(2026, 2, 12), "2.0") == "1.0"
     assert newest(date(2025, 2, 12), None) is None
-    (single,) = backfilled(anchored, anchor, tmp_path, instruments, later)
-    again = backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
-    versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
-    assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0"}
-    assert single.stacks[0].packages == {"alpha": "2.0"}
-    assert (single.label, single.release) == ("alpha 2.0", later.release)
-    assert made["as of 2025-12-01"].cases == ()
-    (reason,) = {one.reason for one in made["as of 2025-12-01"].missing}
-    assert "alpha" in reason
-    assert "Log: $CACHE/" in reason  # and not where that folder is
-    assert [one.label for one in again] == ["as of 2025-12-01"]
 
 
 @pytest.mark.real
