@@ -429,4 +429,4 @@ def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor
     made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], error=0.004,
                   metric=metric) for metric in (INSTRUCTIONS, CPU)]  # fmt: skip
     assert [len(list(steps(one))) for one in made] == [1, 0]
-    assert [one.step.series.metric for one in steps(made[0])] == [INSTRUCTIONS]
+    assert [step.series.metric for step, _ in steps(made[0])] == [INSTRUCTIONS]

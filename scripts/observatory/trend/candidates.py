@@ -47,15 +47,6 @@ REPEATED: Final = 3e-4
 not include it: that covers the rounds of one counting, which all differ in the same way."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableStep:
-    """A step of a case on a stack, and the places of the nights at which it may have happened."""
-
-    step: Step
-    stack: str
-    nights: range
-
-
 @dataclass(slots=True)
 class _Cluster:
     """Steps that share a possible cause, and the places of the nights with these causes."""
@@ -99,21 +90,25 @@ def of_table(table: Table) -> Iterator[Change]:
                 renewed[lock.name].add(place)
             locks[lock.name] = lock.digest
     explained = defaultdict[str, list[_Cluster]](list)
-    for step in steps(table):
-        if near := renewed[step.stack].intersection(step.nights):
-            explained[step.stack].append(_Cluster(near, [step.step]))
+    for step, nights in steps(table):
+        stack = table.cases[step.series.case]
+        if near := renewed[stack].intersection(nights):
+            explained[stack].append(_Cluster(near, [step]))
     for stack, causes in sorted(explained.items()):
         yield from (_candidate(table, stack, cluster) for cluster in _join(causes))
 
 
-def steps(table: Table) -> Iterator[TableStep]:
-    """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
+def steps(table: Table) -> Iterator[tuple[Step, range]]:
+    """Yield all steps of a table's series beyond a tenth of the limit, case by case.
+
+    Each has the places of the nights at which it may have happened.
+    """
     metrics = [name for name in (*JUDGED, INSTRUCTIONS) if name in table.metrics]
     for case, metric in product(table.cases, metrics):
         yield from _of_series(table, case, metric)
 
 
-def _of_series(table: Table, case: str, metric: str) -> Iterator[TableStep]:
+def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, range]]:
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
     figures = table.figures[:, table.row(case), table.metrics.index(metric)].astype(float)
@@ -144,7 +139,7 @@ def _of_series(table: Table, case: str, metric: str) -> Iterator[TableStep]:
         )
         # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
-        yield TableStep(step, table.cases[case], range(first, last + 1))
+        yield step, range(first, last + 1)
 
 
 def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
