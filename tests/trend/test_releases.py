@@ -49,40 +49,24 @@ def test_errors_of_two_releases_add_in_quadrature() -> None:
     assert swapped[JSON].verdict is Verdict.BETTER
 
 
-def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
-    """2.2 standard errors leave out no change alone (t of 20 is 2.09), and not among two."""
-    base = release_points("1", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
-    error = math.hypot(0.003, 0.003)
-    ratio = math.exp(math.log1p(0.002) + 2.2 * error)  # beyond the relevance floor of CPU
-    head = release_points("2", "1", 8, gil=(ratio, 0.003), free=(1.0, 0.003))
-    both = effects(base, head)
-    assert (both[JSON].ratio.low or 0) > 1.002
-    assert both[JSON].verdict is Verdict.UNKNOWN
-    alone = [one.model_copy(update={"cases": one.cases[:1]}) for one in (base, head)]
-    assert effects(*alone)[JSON].verdict is Verdict.WORSE
-    assert (effects(*alone)[JSON].detectable or 0) < (both[JSON].detectable or 0)
-    same = effects(FIRST, SECOND)
-    assert same[JSON].verdict is Verdict.SAME  # all of ±0.69 % is within 1 %
-    assert same[FREE].verdict is Verdict.UNKNOWN
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> None:
     """The last step, of 2.6 standard errors, is called alone, and not among twelve."""
+    # Beyond the relevance floor of CPU.
     ratio = math.exp(sign * (math.log1p(0.002) + 2.6 * math.hypot(0.003, 0.003)))
     levels = [1.0] * 6 + [1.2**sign] * 6 + [1.2**sign * ratio]
     files = [
         release_points(f"{n}", f"{n - 1}", n + 1, gil=(level, 0.003), free=(1.0, 0.003))
         for n, level in enumerate(levels)
     ]
-
-    def called(*points: Points) -> dict[str, Verdict | None]:
-        results = results_of(*points).items()
-        return {name: result.moved[0].verdict for name, result in results if result.moved}
-
+    alone, among = results_of(*files[-2:])["12"], results_of(*files)
     verdict = Verdict.WORSE if sign > 0 else Verdict.BETTER
-    assert called(*files[-2:]) == {"12": verdict}
-    assert called(*files) == {"6": verdict}
+    assert [effect.verdict for effect in alone.moved] == [verdict]
+    assert [version for version, result in among.items() if result.moved] == ["6"]
+    assert (alone.detectable or 0) < (among["12"].detectable or 0)
+    same = effects(FIRST, SECOND)
+    assert same[JSON].verdict is Verdict.SAME  # all of ±0.69 % is within 1 %
+    assert same[FREE].verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("sign", [1, -1])
