@@ -3,14 +3,17 @@
 import math
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 import synthetic
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
+from duetbench.core.change import Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
+from observatory.store.points import join
 from observatory.trend.reading import trend_points
 from observatory.trend.table import points, tables
 
@@ -83,6 +86,14 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
     assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
     assert [lost.case for lost in found.missing] == ["third"]
     assert found.id == again.id
+    # The first release of a span that is measured later does not know the one before it.
+    known, unknown = (
+        file.model_copy(
+            update={"release": Release(package="fastapi", version="1.2", previous=previous)}
+        )
+        for file, previous in ((first, "1.1"), (again, None))
+    )
+    assert join([known, unknown]).previous == "1.1"
 
 
 def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
@@ -102,6 +113,9 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     assert (figure.estimate, *figure.ends) == pytest.approx(
         (1.1, 1.1 * math.exp(-half), 1.1 * math.exp(half))
     )
+    # Two duets may differ beyond all numbers; pages need one.
+    (wild,) = tables([a_file(3, of(CASE, ratio(1e3, se=7, duets=2)))])
+    assert np.isfinite(wild.figures[0, 0, wild.metrics.index(CPU)]).all()
     # What has no points has the reason, and the stack that it has elsewhere.
     assert [point.reason for point in points(table, OTHER, CPU)] == ["", "no server"]
     assert table.cases[OTHER] == "current"

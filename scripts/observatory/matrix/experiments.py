@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from duetbench.app import request_lines
 from duetbench.app.declarations import mistake, read_toml, validate
-from duetbench.app.servers import SERVERS, misfit
+from duetbench.app.servers import misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
 from observatory.matrix import declared_interpreters
@@ -172,8 +172,6 @@ class Experiment:
         made_for = self.stacks[texts["stack"]].interpreters
         if texts["python"] not in made_for:
             raise ValueError(f"Python {', '.join(made_for)} (of stack {texts['stack']})")
-        if texts["server"] not in SERVERS:
-            raise ValueError(f"one of the servers {', '.join(SERVERS)}")
         numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
         numbers["gil"] = 0.0 if python.free_threaded else 1.0
         table = self.declaration.endpoints[texts["endpoint"]]

@@ -112,7 +112,7 @@ def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, ran
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
     figures = table.figures[:, table.row(case), table.metrics.index(metric)].astype(float)
-    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1) & (figures[:, 1] > 0))
+    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
     # Intervals of few duets are wider than by the normal distribution: these points count less.
