@@ -93,7 +93,9 @@ def test_both_stacks_are_measured_as_they_were(
 ) -> None:
     """From the locks of then, installed, on the applications of now."""
     sessions = note_sessions(monkeypatch)
-    found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
+    found = compare_stacks(
+        Checkout(bumps.root, "nightly"), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY
+    )
     (session,) = sessions
     assert (session.extent.seed, session.extent.seconds) == (7, 90.0)
     assert session.reporter is QUIETLY

@@ -63,7 +63,7 @@ def detect_command(
     """
     if (from_ is not None or elsewhere) and not judge:
         raise UsageError("--from and --elsewhere are for --confirm: add it")
-    project = Checkout.here()
+    project = Checkout.here("nightly")
     results = to or project.results
     if judge:
         files.require_room(results)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -30,9 +30,6 @@ from observatory.matrix import (
 from observatory.matrix.declared_interpreters import Declared
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
-
-NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
-"""Profiles in which to look for a case; the nights' profile first."""
 
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""
@@ -121,16 +118,6 @@ class Checkout(Subject):
         """Choose the cases of its profile that match a glob, or all; raises as `select`."""
         made = make_plan(case_names.select(self.cases(), select), launches)
         return made.model_copy(update={"profile": self.profile, "seed": seed})
-
-    def with_case(self, name: str) -> Self:
-        """Return it with the first profile that has a case; raises UsageError if none has."""
-        for profile in NIGHTLY:
-            if any(case.id == name for case in self.cases(profile=profile)):
-                return replace(self, profile=profile)
-        raise UsageError(
-            f"no case of this checkout is {name}, so there is nothing to measure: asv measures "
-            "benchmarks inside the process (observatory inprocess)"
-        )
 
     def folder(self, case: Case) -> Path:
         return self.code / case.experiment

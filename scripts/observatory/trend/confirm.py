@@ -7,7 +7,6 @@ import glob
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -26,7 +25,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.statistics import direction
-from observatory.matrix.checkout import NIGHTLY, Checkout
+from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, SeriesName, StackState, release_of
 
 MOST_CASES: Final = 8
@@ -68,7 +67,6 @@ def compare_stacks(
         SetupError: A stack cannot be installed.
         InterruptedRun: A signal stopped it.
     """
-    project = replace(project, profile=NIGHTLY[0])
     select = tuple(map(glob.escape, _strongest(project, candidate)))
     before, after = find_locks(project, candidate, reporter)
     base = _label(candidate.base, candidate.before_run), before
