@@ -273,6 +273,12 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda one: one.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
+    alone = candidate_of(("x/a", 1.05))  # of which only one package moved
+    ((known,), _) = confirm(
+        [alone], lambda *_: comparison, 100.0, tmp_path,
+        log=lambda _: None, search=lambda *_: pytest.fail("its release is known"),
+    )  # fmt: skip
+    assert known.culprit is not None
 
 
 @pytest.fixture
