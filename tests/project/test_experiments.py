@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench import all_cases
+from duetbench.app import interpreters
 from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from goldens import assert_golden
+from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
 from observatory.matrix.schema import PROFILES, StackSpec, evaluate
@@ -129,6 +131,20 @@ def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path)
         named = Counter(case.python for case in cases)
         assert named == Counter({"3.14": 4, "3.14t": 4, "3.14-jit": count})
     assert len(experiment.cases_with("quick", {}, "3.14-jit")) == 4
+
+
+def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prebuilt counts only if all of it is."""
+    there = {("prebuilt", "3.14"), ("source", "3.14"), ("source", "3.14t")}
+
+    def read(name: str, place: Path) -> Path | None:
+        return place if (place.parent.name.split("-")[0], name) in there else None
+
+    monkeypatch.setattr(interpreters, "read", read)
+    declared = declared_interpreters.load()
+    assert "source-" in str(declared_interpreters.locate("3.14", declared))
+    there.add(("prebuilt", "3.14t"))
+    assert "prebuilt-" in str(declared_interpreters.locate("3.14", declared))
 
 
 def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
