@@ -65,17 +65,18 @@ def test_what_does_not_end_is_killed(
     assert session.stop(30) is report
 
 
-@pytest.mark.parametrize("program", ["daemon", "escaped"])
-def test_a_daemon_that_left_the_session_is_a_member(program: str, tmp_path: Path) -> None:
-    """Also one that left parents and environment: its mark is on no other process."""
+def test_a_daemon_that_left_the_session_is_a_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left parents and environment, too: its mark is on no other process."""
+    monkeypatch.setattr(process, "_STRAGGLERS_SECONDS", 0.2)
     (tmp_path / "other").mkdir()
-    with launch(tmp_path / "other", "obedient") as other, launch(tmp_path, program) as session:
-        (daemon,) = map(int, said(session, "ready" if program == "daemon" else "escaped"))
+    with launch(tmp_path / "other", "obedient") as other, launch(tmp_path, "escaped") as session:
+        (daemon,) = map(int, said(session, "escaped"))
+        said(session, "ready")
         item = proc.stat(daemon)
         assert item is not None
-        if program == "escaped":
-            said(session, "ready")
-            assert item.parent not in {session.pid, os.getpid()}
+        assert item.parent not in {session.pid, os.getpid()}
         assert os.getsid(daemon) != session.pid
         assert pids(session) == {session.pid, daemon}
         assert pids(other) == {other.pid}
@@ -207,10 +208,9 @@ def owner(folder: Path, program: str) -> Iterator[tuple[subprocess.Popen[str], l
             process.kill()
 
 
-@pytest.mark.parametrize("program", ["escaped", "washed"])
-def test_daemons_of_a_killed_owner_are_ended(program: str, tmp_path: Path) -> None:
-    """They carry the mark; the words of the owner name them."""
-    with owner(tmp_path, program) as (_, (daemon,)):
+def test_a_daemon_of_a_killed_owner_is_ended(tmp_path: Path) -> None:
+    """It carries the mark; the words of the owner name it."""
+    with owner(tmp_path, "escaped") as (_, (daemon,)):
         pass
     assert lives(daemon)
     (sentence,) = process_session.reap()

@@ -303,5 +303,5 @@ def test_every_worker_answers() -> None:
             serving(workers(*numbers)) as server,
             pytest.raises(LaunchError, match=words) as caught,
         ):
-            probe(server.port, workers_expected=2, timeout=2)
+            probe(server.port, workers_expected=2, timeout=0.5)
         assert caught.value.flag is flag
