@@ -110,7 +110,7 @@ ORPHANING = "orphaning/granian"
 WRONG = {
     "wrong": Day("wrong_answer", "found 'left'"),
     "broken": Day("not_ready", "no database today"),
-    "gil": Day("not_ready", "expected the GIL to be off, found it on"),
+    "gil": Day("not_ready", "expected the GIL off, found on"),
     "dying": Day("server_died", "exit code 9"),
     "dying/w2": Day("server_died", "to stay, found"),
     ORPHANING: Day("stray_process", "1 of its processes had to be killed"),

@@ -84,7 +84,7 @@ class SideRun(Serving):
         for repeats in (UNIT_REQUESTS, REPEATED):
             before, earlier = self.edge(), len(self.answers)
             self.verify(1 if self.slow else repeats)
-            used = tree_usage.between(before, self.edge()).cpu_seconds
+            used = tree_usage.cpu_between(before, self.edge())
             answers = self.answers[earlier:]
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
