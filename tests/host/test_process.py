@@ -270,19 +270,25 @@ def test_duetbench_never_takes_itself_for_an_orphan() -> None:
         assert process.communicate()[0].decode().split() == [str(record.mark), "[]"]
 
 
-_MAKE = "import sys; from pathlib import Path; from duetbench.host import proc; "
-_MAKE += "(proc.make_scratch(Path(sys.argv[1])) / 'file').write_text('left')"
+PACKAGE = PROJECT / "scripts" / "duetbench"
+_KILLED = "import os; from duetbench.host import git, proc; git.elsewhere(git.Path('.')); "
+_KILLED += "held = proc.scratch(); held.__enter__(); os.kill(os.getpid(), 9)"
 
 
-def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    """Kept: a living owner's, another container's, and what has other names.
+def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every temporary folder is one that the next call finds, whoever is killed.
 
-    A pid that was given again keeps none.
+    Kept: a living owner's, another container's, and what has other names. A pid that was given
+    again keeps none.
     """
     mine, prefix = proc.make_scratch(tmp_path), "duetbench-scratch-"
-    subprocess.run([sys.executable, "-c", _MAKE, str(tmp_path)], check=True)
-    (left,) = set(tmp_path.iterdir()) - {mine}
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
+    left, also = {*tmp_path.iterdir()} - {mine}
     dead = left.name.removeprefix(prefix)
+    assert also.name.rpartition("-")[0] == left.name.rpartition("-")[0]
     namespace, pid, start, _ = dead.split("-")
     _, own, since, _ = mine.name.removeprefix(prefix).split("-")
     (tmp_path / f"{prefix}{namespace}-{own}-{int(since) - 1:012}-abc").mkdir()
@@ -291,25 +297,9 @@ def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Pa
     elsewhere = tmp_path / f"sb-{dead}"
     for folder in (foreign, odd, elsewhere):
         folder.mkdir()
-    proc.sweep_scratch(tmp_path)
-    assert set(tmp_path.iterdir()) == {mine, foreign, odd, elsewhere}
-
-
-PACKAGE = PROJECT / "scripts" / "duetbench"
-_KILLED = "import os; from duetbench.host import git, proc; git.elsewhere(git.Path('.')); "
-_KILLED += "held = proc.scratch(); held.__enter__(); os.kill(os.getpid(), 9)"
-
-
-def test_a_killed_process_leaves_no_temporary_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every folder is one that the next call finds."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
-    assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     proc.sweep_scratch()
-    assert not list(tmp_path.iterdir())
+    assert {*tmp_path.iterdir()} == {mine, foreign, odd, elsewhere}
     sources = {path.name: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
     makes = re.compile(r"mkdtemp\(|TemporaryDirectory")
     assert [name for name, text in sources.items() if makes.search(text)] == ["proc.py"]
