@@ -74,6 +74,7 @@ def bad_days(
 ) -> dict[str, str]:
     """Let them happen in one plan, beside a case that is right; the reasons."""
     happen(monkeypatch, days)
+    monkeypatch.setattr(serving, "_TRACEBACK_SECONDS", 0.05)
     done = bench.run("right", *others, *days)
     assert (done.code, done.err) == (1, ""), done
     nothing_left(bench)
@@ -130,11 +131,13 @@ def test_a_wrong_server_gives_no_figure(bench: Bench, monkeypatch: pytest.Monkey
     ports.require_free(int(port))
 
 
-def hurry(patch: pytest.MonkeyPatch) -> None:
+def hurry(patch: pytest.MonkeyPatch, *, ready: float = 1.0) -> None:
+    """Wait no longer than so many seconds for a server, nor than one for an answer."""
     real = serving.Serving.take
 
     def take(served: serving.Serving, case: Case) -> None:
-        real(served, case.model_copy(update={"ready_timeout": 1.0}))
+        load = case.load.model_copy(update={"timeout": 1.0})
+        real(served, case.model_copy(update={"ready_timeout": ready, "load": load}))
 
     patch.setattr(serving.Serving, "take", take)
 
@@ -174,6 +177,7 @@ def test_whatever_else_goes_wrong_gives_no_figure(
 
         def joined(patch: pytest.MonkeyPatch) -> None:
             patch.setattr(ports, "clients", clients)
+            hurry(patch, ready=30.0)  # the stranger answers nothing
 
         days = {
             "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),

@@ -21,7 +21,7 @@ from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import CaseDuets, choose_metrics
-from duetbench.load import duet, oha
+from duetbench.load import duet, oha, server
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 
@@ -39,6 +39,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         return used[-1]
 
     monkeypatch.setattr(ports, "free_port", free_port)
+    monkeypatch.setattr(server, "_TRACEBACK_SECONDS", 0.05)
 
     def do(
         *pairs: tuple[Case, Case], head_first: bool = False, seconds: float = 1.5
