@@ -77,7 +77,7 @@ def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
         assert os.getsid(daemon) != session.pid
         assert pids(session) == {session.pid, daemon}
         assert pids(other) == {other.pid}
-        assert proc.lock_limit(os.getpid()) != session.record.mark
+        assert proc.lock_limit(proc.own()) != session.record.mark
     assert not lives(daemon)
 
 
@@ -261,8 +261,8 @@ def test_an_abandoned_record_without_processes_goes_silently(
 def test_duetbench_never_takes_itself_for_an_orphan() -> None:
     record = SessionRecord(role="command", argv=())
     script = (
-        "from duetbench.host import proc, process_session; import os;"
-        "mark = proc.lock_limit(os.getpid());"
+        "from duetbench.host import proc, process_session;"
+        "mark = proc.lock_limit(proc.own());"
         "record = process_session.SessionRecord(role='command', argv=(), mark=mark);"
         "print(mark, record.processes())"
     )

@@ -109,7 +109,7 @@ class SessionRecord(Frozen):
         """
         ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
         alive = (item for item in proc.stats() if item.pid not in ours)
-        return [item for item in alive if proc.lock_limit(item.pid) == self.mark]
+        return [item for item in alive if proc.lock_limit(item) == self.mark]
 
 
 def reap() -> list[str]:
@@ -154,7 +154,6 @@ class Session:
         self._exited = False
         self._killed: set[int] = set()
         self._ended = False
-        self._strangers: set[tuple[int, int]] = set()
         atexit.register(self._leave)
 
     @classmethod
@@ -274,18 +273,13 @@ class Session:
         """
         if self._ended:  # other processes may have the ids by now
             return []
-        mine = [i for i in proc.stats() if i.pid != os.getpid() and self._owns(i)]
+        others = (item for item in proc.stats() if item.pid != os.getpid())
+        mine = (
+            item
+            for item in others
+            if item.session == self.pid or proc.lock_limit(item) == self.record.mark
+        )
         return sorted(mine, key=lambda item: (item.pid != self.pid, item.pid))
-
-    def _owns(self, item: proc.Stat) -> bool:
-        identity = (item.pid, item.start)
-        # The mark is inherited, so a stranger stays a stranger and is read once.
-        if item.session == self.pid or (
-            identity not in self._strangers and proc.lock_limit(item.pid) == self.record.mark
-        ):
-            return True
-        self._strangers.add(identity)
-        return False
 
     def _observe(self, options: int) -> int | None:
         # WNOWAIT leaves the zombie, which keeps the pid and the session id.
