@@ -266,6 +266,10 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
         assert (len(short.windows), short.steady) == (1, False)
         slow = warmup.warm_up(client(oha, closed(), server.url), slots=1, once=True)
         assert (len(slow.windows), slow.steady) == (1, True)
+        # A rate would send two; a closed loop reaches every worker.
+        paced = Load(connections=100, rate=10, duration=9, timeout=30)
+        with warmup.Burst(client(oha, paced, server.url), 0.2) as burst:
+            assert sum(burst.collect().windows) > 20
 
 
 @pytest.mark.parametrize(
