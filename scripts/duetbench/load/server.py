@@ -167,7 +167,7 @@ class Serving:
         What the server logs tells nothing: the application may configure its logging.
         """
         server, deadline = self.server, time.monotonic() + self.case.ready_timeout
-        while not ports.listening(self.port):
+        while not ports.listening(self.port, [ports.IPV4]):
             self.require_running(f"{server.name} to start")
             if time.monotonic() > deadline:
                 raise LaunchError(
