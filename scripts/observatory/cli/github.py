@@ -94,7 +94,7 @@ def accept_command(
         acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
     else:
         known = files.read(Candidates, candidates or Path()).candidates
-        acceptance = incoming.verdicts(source, target, now, known, locks)
+        acceptance = incoming.verdicts(source, target, known, locks)
     _show(acceptance, "accepted")
     if acceptance.exit_code:
         raise Exit(acceptance.exit_code)

@@ -30,6 +30,9 @@ from observatory.store.points import Points
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison)
+_OF_CANDIDATES: Final = ("when", "before_run", "after_run", "base", "head", "packages")
+"""What a conclusion leaves as its candidate has it."""
+
 _CLOCKS: Final = timedelta(days=1)
 """Largest error of a clock. A run dated in the future would be the latest one until then."""
 
@@ -164,7 +167,6 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
 def verdicts(
     source: Path,
     target: Path,
-    now: datetime,
     candidates: Collection[Change],
     locks: Locks,
 ) -> Acceptance:
@@ -183,19 +185,17 @@ def verdicts(
         evidence = {value.id: value for value in values if isinstance(value, Comparison)}
         if len(evidence) > len(candidates):
             raise ArtifactError("more comparisons than candidates")
+        for judged in evidence.values():
+            require_known("package", packages, (move.package for move in judged.packages))
+            require("machine", artifact.removeprefix("confirmed-"), judged.machine.id)
         for value in values:
-            require_known("package", packages, (move.package for move in value.packages))
-            if isinstance(value, Comparison):
-                machine = artifact.removeprefix("confirmed-")
-                require("machine", machine, value.machine.id)
-            elif value.id not in by_id:
+            if not isinstance(value, Change):
+                continue
+            if (candidate := by_id.get(value.id)) is None:
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
-            if isinstance(value, Change):
-                require_past(value.when, now)
-                if (judged := evidence.get(value.evidence or "")) is None:
-                    raise ArtifactError(f"{printable(value.id)} without its evidence")
-                moves = (*by_id[value.id].packages, *judged.packages)
-                require_moved(value.releases, value.suspects, moves)
+            if value.evidence not in evidence:
+                raise ArtifactError(f"{printable(value.id)} without its evidence")
+            _require_concluded(value, candidate)
         if doubles := accepted.keys() & files.keys():
             raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
@@ -203,6 +203,24 @@ def verdicts(
     refused = _each(source, check)
     _write(target, accepted)
     return Acceptance(tuple(accepted), refused)
+
+
+def _require_concluded(value: Change, candidate: Change) -> None:
+    """Refuse what no comparison of a candidate says: ArtifactError.
+
+    Its series, packages and releases become pages and issues, and the first release a command that
+    readers copy. What moved is known from the candidate, not from the evidence beside it.
+    """
+    for name in _OF_CANDIDATES:
+        require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
+    series = {*candidate.all_series, *candidate.unplayed}
+    series |= {one for step in candidate.steps for one in (step.series, step.series.judged)}
+    for other in {*value.all_series, *value.unplayed} - series:
+        raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
+    if any(share.commits or not share.releases for share in value.shares):
+        raise ArtifactError("a share of the cause that is no release")
+    require("first release", next(iter(value.releases), None), value.culprit)
+    require_moved(value.releases, value.suspects, candidate.packages)
 
 
 def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:
