@@ -24,8 +24,6 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Missing, Run
 from duetbench.host import files
 from foreign import (
-    BASE,
-    HEAD,
     LOCKS,
     MACHINES,
     NOW,
@@ -43,6 +41,7 @@ from observatory.github import incoming
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
+from steps import BASE, HEAD
 from synthetic import share
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
@@ -250,7 +249,7 @@ def side(name: str, **changes: Any) -> Comparison:
 FAULTS: Final[list[tuple[str, Comparison | bytes, Cause | None]]] = [
     ("expected a comparison", b"[" * 1_000_000, None),
     ("kind of base: expected revision", side("base", kind="stack"), None),
-    ("commit of head: expected bbbb", side("head", commit=BASE), None),
+    ("commit of head: expected aaaa", side("head", commit=BASE), None),
     ("uncommitted changes of head", side("head", dirty=True), None),
     ("a control character", comparison(notes=("\x1b[2J",)), None),
     ("a control character", comparison(why=attribution(python="\x1b[2J")), None),

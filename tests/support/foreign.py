@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench import __version__
-from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
+from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
 from observatory.github.incoming import Lock
@@ -16,11 +16,11 @@ from observatory.measure import asv_runs
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
+from steps import BASE, HEAD
 from synthetic import MACHINE, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
-BASE, HEAD = "a" * 40, "b" * 40
 MACHINES: Final = tuple(
     MACHINE.model_copy(update={"id": f"synthetic-2c-00000{number}"}) for number in (1, 2, 3)
 )
@@ -163,25 +163,25 @@ def points(number: int = 1, **changes: Any) -> Points:
     return Points(**{**fields, **changes})
 
 
-def comparison(**changes: Any) -> Comparison:
-    machine = MACHINES[0]
+def comparison(*judged: Finding, **changes: Any) -> Comparison:
+    """A comparison of BASE and HEAD in one case, as duetbench makes them."""
     case = make_case("asgi-wsgi/e/py3.14/w1/c128")
-    sides = {
-        name: SideRecord(label=name, kind="revision", commit=commit, stacks=(), interpreters=())
-        for name, commit in (("base", BASE), ("head", HEAD))
-    }
     fields: dict[str, Any] = {
         "id": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
         "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
         "duetbench": __version__,
-        "machine": machine,
-        **sides,
+        "machine": MACHINES[0],
         "planned": 1,
         "untouched": 7,
         "cases": (CaseComparison(case=case, because="apps changed"),),
+        "findings": [finding.model_copy(update={"case": case.id}) for finding in judged],
         "reproduce": f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
     }
+    for name, commit in (("base", BASE), ("head", HEAD)):
+        fields[name] = SideRecord(
+            label=name, kind="revision", commit=commit, stacks=(), interpreters=()
+        )
     return Comparison(**{**fields, **changes})
 
 
