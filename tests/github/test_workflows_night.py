@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from acting import HOSTED, PROJECT, Stage, load, need
+from acting import Stage, need
 from duetbench.core.change import Release
 from duetbench.core.comparison import PackageChange
 from duetbench.host import files
 from fake_github import BOT
 from observatory.github.lock_branch import BRANCH
 from observatory.store.change import SeriesName
-from repos import commit, git, keep, protect, write
-from staging import set_stage, theatre
+from repos import commit, git, protect
+from staging import set_stage
 from synthetic import change_record
 
 pytestmark = [pytest.mark.thorough, pytest.mark.real]
@@ -106,59 +105,6 @@ def test_a_night_and_what_is_published_of_it(
             assert (site / page / "index.html").is_file(), page
         assert 'href="./docs/"' in (site / "index.html").read_text("utf-8")
         assert git(stage.remote, "ls-tree", "--name-only", "gh-pages") == "results"
-
-
-PUBLISHED: Final = (
-    ("schedule", "main", "", True),
-    ("workflow_dispatch", "main", "", True),
-    ("workflow_dispatch", "mine", "", False),
-    ("workflow_run", "main", "schedule", True),
-    ("workflow_run", "main", "workflow_dispatch", True),
-    ("workflow_run", "main", "pull_request", False),
-    ("workflow_run", "main", "pull_request_review", False),
-)
-"""What starts Publish: event, branch, event of the night that has ended; and whether it works."""
-
-
-def test_the_night_of_a_fork_starts_and_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Act evaluates the group and the condition of its first job, for a matrix of what starts it.
-
-    The runs of a night that is not ours have a group of their own.
-    """
-    need("act")
-    publish = load((PROJECT / ".github" / "workflows" / "publish.yml").read_text("utf-8"))
-    condition = publish["jobs"]["detect"]["if"]
-    told = f"{publish['concurrency']['group']}, ${{{{ ({condition}) && 'works' || 'nothing' }}}}"
-    for name, given in (
-        ("github.event.workflow_run.event", "matrix.of"),
-        ("github.event_name", "matrix.event"),
-        ("github.ref ", "matrix.ref "),
-        ("github.event.repository.default_branch", "'main'"),
-    ):
-        assert name in told
-        told = told.replace(name, given)
-    rows = [
-        {"event": event, "ref": f"refs/heads/{branch}", **({"of": night} if night else {})}
-        for event, branch, night, _ in PUBLISHED
-    ]
-    echo = "echo ${{ matrix.event }} ${{ matrix.ref }} ${{ matrix.of }} $TOLD"
-    job = {
-        "runs-on": HOSTED,
-        "strategy": {"matrix": {"include": rows}},
-        "steps": [{"run": echo, "env": {"TOLD": told}}],
-    }
-    with theatre(tmp_path, monkeypatch) as (stage, _):
-        workflow = yaml.safe_dump({"on": "push", "jobs": {"look": job}})
-        write(stage.tree, ".github/workflows/look.yml", workflow)
-        keep(stage.tree)
-        done = stage.act("look.yml", "push", {})
-    lines = set(done.text.splitlines())
-    for event, branch, night, works in PUBLISHED:
-        group = "publish" if works or not night else f"publish{done.number}"
-        words = (event, f"refs/heads/{branch}", night, f"{group},", "works" if works else "nothing")
-        assert f"[look] {' '.join(filter(None, words))}" in lines
 
 
 PULL = 7
