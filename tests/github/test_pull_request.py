@@ -255,8 +255,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         return
     assert called[1:] == [("bisect", file, *target.split())]
     assert files.read(Cause, to / "report" / "cause.json") == CAUSE
-    rest = to / "results" / "comparisons" / f"{SLOWER.id}.json"
-    assert files.read(Comparison, rest).why == attribution()
+    assert files.read(Comparison, Path(file)).why == attribution()
     assert step.summary.startswith(f"**Exit code {code}**: ")
     assert f"\n\n{LEAD}|  | " in step.summary
     assert "#### Which code it is" in step.summary.partition("<details>")[2]

@@ -36,10 +36,9 @@ def accept_command(
     ] = None,
     fetch: Annotated[
         str | None,
-        Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
-    ] = None,
-    run: Annotated[
-        int | None, Option("--run", metavar="N", min=1, help="With --fetch: from this run.")
+        Option(
+            "--fetch", metavar="NAMES", help="Only fetch this run's artifacts of a glob into --to."
+        ),
     ] = None,
     plan: Annotated[
         Path | None,
@@ -73,7 +72,7 @@ def accept_command(
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context(os.environ)) as github:
-            fetched, lost = archives.fetch(github, run or github.context.run_id, fetch)
+            fetched, lost = archives.fetch(github, github.context.run_id, fetch)
         for name, content in fetched.items():
             for path, data in content.items():
                 files.replace(target / name / path, data)
