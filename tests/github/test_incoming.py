@@ -45,6 +45,7 @@ from steps import BASE, HEAD
 from synthetic import share
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
+RUN: Final = "20261120T090000Z-nightly-3f2a9c17"
 NIGHT: Final = "20261120T100000Z-night"
 run, pointed = partial(shard_run, 1), partial(points, 1)
 
@@ -130,10 +131,10 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
     ("night: expected", run(night=None)),
     ("machine of shard 2: expected", run(shard=2)),
     ("shard 9, which the plan does not have", run(shard=9)),
-    ("shard of artifact shard-1: expected 1", shard_run(2)),
+    ("artifact: expected shard-2", shard_run(2)),
     ("commit: expected", run(commit="0" * 40, id="20261120T090000Z-nightly-00000000")),
-    ("uncommitted changes: expected False", run(dirty=True)),
-    ("id of the run: expected", run(id="20261120T090000Z-nightly-3f2a9c17-s2")),
+    ("dirty: expected False", run(dirty=True)),
+    (f"id: expected {RUN}… of shard 1", run(id=f"{RUN}-s2")),
     ("lock of stack 'current'", stacked(digest="0" * 64)),
     ("lock of stack 'own': expected none", stacked(name="own")),
     ("'evil', which is no package of this checkout", stacked(packages={"evil": "1"})),
@@ -150,9 +151,9 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
     ("'inprocess/a/data.json', which is no case of shard 1",
      pointed(cases=(replace(POINT, case="inprocess/a/data.json"),))),
     ("'x', which is no case of shard 1", pointed(missing=(Missing(case="x", reason="y"),))),
-    ("origin, and release: expected ('night', None), found",
+    ("origin: expected night, found",
      pointed(origin="backfill", label="as of 2026-11-01")),
-    (f"id of points: expected {NIGHT}-…", pointed(id="20261119T100000Z-night-0a1b2c-s1")),
+    (f"id: expected {NIGHT}-… of shard 1", pointed(id="20261119T100000Z-night-0a1b2c-s1")),
     # asv's figures that are more.
     ("commit of asv's results", inside(commit_hash="3f2a9c17" + "0" * 32)),
     ("machine of asv's results",

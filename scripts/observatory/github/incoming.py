@@ -83,7 +83,7 @@ def night(
     artifacts.
     """
     accepted: dict[str, bytes] = {}
-    arrived: list[Run | Points] = []
+    runs: list[Run] = []
 
     def check(artifact: str, files: Files) -> None:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
@@ -96,10 +96,8 @@ def night(
             raise ArtifactError("expected a run or anchored points, found none")
         for value in results:
             _require_planned(value, plan, locks, now)
-            if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
-                require(f"shard of artifact {artifact}", int(match[1]), value.shard)
-        keys = [(type(value), value.shard) for value in (*arrived, *results)]
-        if len(set(keys)) != len(keys):
+            require("artifact", f"shard-{value.shard}", artifact)
+        if len({type(value) for value in results}) < len(results):
             raise ArtifactError("a second run, or file of points, of one shard")
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
@@ -108,13 +106,13 @@ def night(
                 require("machine of asv's results", {path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
                 require("commit of asv's results", plan.commit, value.commit_hash)
-        arrived.extend(results)
+        runs.extend(value for value in results if isinstance(value, Run))
         # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
 
     refused = _each(source, check)
     _write(target, accepted)
-    record = outcome(plan, [value for value in arrived if isinstance(value, Run)])
+    record = outcome(plan, runs)
     if shard is not None:
         shards = tuple(entry for entry in record.shards if entry.shard == shard)
         record = record.model_copy(update={"shards": shards})
@@ -126,11 +124,24 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
 
     Each name of a case or package becomes a page, for good.
     """
-    require("night", plan.id, value.night)
-    shard = None if value.shard is None else plan.shard(value.shard)
-    if shard is None:
+    if (shard := plan.shard(value.shard or 0)) is None:
         raise ArtifactError(f"shard {value.shard}, which the plan does not have")
-    require("commit", plan.commit, value.commit)
+    fields: dict[str, Any] = {"night": plan.id, "commit": plan.commit}
+    if isinstance(value, Points):
+        fields |= {"anchor": plan.anchor, "origin": "night", "release": None}
+        begin, most = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-", r"[0-9a-f]{6}"
+        moments = [value.started, value.when]
+        names = [entry.case for entry in value.cases]
+        others = {*names, *(entry.case for entry in value.missing)}
+        others -= {case.id for case in shard.plan.cases}
+    else:
+        fields |= {"dirty": False}
+        begin, most = files.result_id(value.started, value.profile, value.commit), ""
+        moments = [datetime.fromisoformat(value.started)]
+        names = [result.case.id for result in value.results]
+        others = {r.case.id for r in value.results if r.case not in shard.plan.cases}
+    for name, expected in fields.items():
+        require(name, expected, getattr(value, name))
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
     elif value.machine.id in {other.machine for other in plan.shards}:
@@ -139,29 +150,14 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
         lock = locks.get(stack.name, Lock("none", frozenset()))
         require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
         require_known("package", lock.packages, stack.packages)
-    planned = {case.id: case for case in shard.plan.cases}
-    if isinstance(value, Points):
-        require("anchor", plan.anchor, value.anchor)
-        require("origin, and release", ("night", None), (value.origin, value.release))
-        require_past(max(value.started, value.when), now)
-        start = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-"
-        if not re.fullmatch(rf"{start}[0-9a-f]{{6}}-s{shard.number}", value.id):
-            raise ArtifactError(f"id of points: expected {start}… of shard {shard.number}")
-        names = [case.case for case in value.cases]
-        unplanned = [
-            name for name in (*names, *(m.case for m in value.missing)) if name not in planned
-        ]
-    else:
-        require_past(datetime.fromisoformat(value.started), now)
-        require("uncommitted changes", False, value.dirty)
-        start = files.result_id(value.started, value.profile, value.commit)
-        require("id of the run", f"{start}-s{shard.number}", value.id)
-        names = [result.case.id for result in value.results]
-        unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
-    if len(set(names)) != len(names):
+    if max(moments).astimezone(UTC) > now + _CLOCKS:
+        raise ArtifactError(f"{max(moments)} is in the future: is the machine's clock right?")
+    if not re.fullmatch(f"{re.escape(begin)}{most}-s{shard.number}", value.id):
+        raise ArtifactError(f"id: expected {begin}… of shard {shard.number}")
+    if len({*names}) != len(names):
         raise ArtifactError("a case twice")
-    if unplanned:
-        raise ArtifactError(f"{printable(unplanned[0])}, which is no case of shard {shard.number}")
+    if others:
+        raise ArtifactError(f"{printable(min(others))}, which is no case of shard {shard.number}")
 
 
 def verdicts(
@@ -227,12 +223,6 @@ def require_known(what: str, known: Collection[str], names: Iterable[str]) -> No
     """Raise ArtifactError if one of the names is not known."""
     if stranger := next((name for name in names if name not in known), None):
         raise ArtifactError(f"{printable(stranger)}, which is no {what} of this checkout")
-
-
-def require_past(moment: datetime, now: datetime) -> None:
-    """Refuse a time in the future, give or take a clock's error; raises ArtifactError."""
-    if moment.astimezone(UTC) > now + _CLOCKS:
-        raise ArtifactError(f"{moment.isoformat()} is in the future: is the machine's clock right?")
 
 
 def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
