@@ -80,13 +80,6 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
     return make_run(results, **{**fields, **changes})
 
 
-def put(folder: Path, artifact: str, *runs: Run) -> None:
-    for run in runs:
-        place = folder / artifact / "runs" / run.machine.id / "2026"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{run.id}.json").write_bytes(files.encode(run))
-
-
 def inside(**changes: Any) -> dict[str, Any]:
     """Results of asv in one environment at the commit: three figures, one of them missing."""
     stack = {"stack": "current"}

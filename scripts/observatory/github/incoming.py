@@ -9,7 +9,7 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from duetbench.core.text import printable
 from duetbench.host import files
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
-from observatory.store.night import NightPlan, outcome
+from observatory.store.night import NightPlan
 from observatory.store.points import Points
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
@@ -55,35 +55,23 @@ Locks = Mapping[str, Lock]
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Artifacts accepted, refused with a reason, and missing; a refused one is not used at all."""
+    """Files accepted, and artifacts refused with a reason, which are not used at all."""
 
-    accepted: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
+    accepted: tuple[str, ...]
+    refused: Mapping[str, str]
 
     @property
     def exit_code(self) -> int:
-        """0: all arrived and were accepted; 1: some are refused or missing; 3: none is accepted."""
-        if not (self.refused or self.missing):
-            return 0
-        return 1 if self.accepted else 3
+        """0: all that came is accepted; 1: something is refused; 3: nothing else came."""
+        return 0 if not self.refused else 1 if self.accepted else 3
 
 
-def night(
-    plan: NightPlan,
-    source: Path,
-    target: Path,
-    locks: Locks,
-    now: datetime,
-    shard: int | None = None,
-) -> Acceptance:
+def night(plan: NightPlan, source: Path, target: Path, locks: Locks, now: datetime) -> Acceptance:
     """Check the artifacts of a night's shards, one folder each, and write the accepted files.
 
-    With a `shard`, no other is missing. Raises ArtifactError if the folder has far too many
-    artifacts.
+    Raises ArtifactError if the folder has far too many artifacts.
     """
     accepted: dict[str, bytes] = {}
-    runs: list[Run] = []
 
     def check(artifact: str, files: Files) -> None:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
@@ -106,17 +94,10 @@ def night(
                 require("machine of asv's results", {path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
                 require("commit of asv's results", plan.commit, value.commit_hash)
-        runs.extend(value for value in results if isinstance(value, Run))
         # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
 
-    refused = _each(source, check)
-    _write(target, accepted)
-    record = outcome(plan, runs)
-    if shard is not None:
-        shards = tuple(entry for entry in record.shards if entry.shard == shard)
-        record = record.model_copy(update={"shards": shards})
-    return Acceptance(tuple(accepted), refused, record.sentences)
+    return _accept(source, target, check, accepted)
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
@@ -196,9 +177,7 @@ def verdicts(
             raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
 
-    refused = _each(source, check)
-    _write(target, accepted)
-    return Acceptance(tuple(accepted), refused)
+    return _accept(source, target, check, accepted)
 
 
 def _require_concluded(value: Change, candidate: Change) -> None:
@@ -236,8 +215,10 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[Asv
     return value
 
 
-def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
-    """Check every artifact of a folder; return those refused, with the reason."""
+def _accept(
+    source: Path, target: Path, check: Callable[[str, Files], None], accepted: Files
+) -> Acceptance:
+    """Check every artifact of a folder, and write what that has accepted."""
     names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
     if len(names) > archives.MOST_ARTIFACTS:
         most = archives.MOST_ARTIFACTS
@@ -248,12 +229,9 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
             check(name, folder(source / name))
         except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
-    return refused
-
-
-def _write(target: Path, accepted: Files) -> None:
     for path, data in accepted.items():
         files.replace(target / path, data)
+    return Acceptance(tuple(accepted), refused)
 
 
 def folder(path: Path) -> Files:
