@@ -356,7 +356,7 @@ def test_a_record_that_does_not_belong_is_refused(
 ) -> None:
     """A change becomes an issue and a page."""
     done = confirm(tmp_path, _RECORD, *sent)
-    assert done.accepted == ()
+    assert (done.exit_code, done.accepted) == (3, ())
     assert reason in next(iter(done.refused.values()))
     assert not (tmp_path / "out").exists()
 

@@ -62,7 +62,7 @@ class Acceptance:
 
     @property
     def exit_code(self) -> int:
-        """0: all that came is accepted; 1: something is refused; 3: nothing else came."""
+        """0: all that came is accepted; 1: some of it is refused; 3: all of it."""
         return 0 if not self.refused else 1 if self.accepted else 3
 
 
