@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from threading import Lock, Thread
 from typing import IO, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -45,6 +44,7 @@ WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output"})
 """Options that name a file or folder to write, which may exist already."""
 
 _MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it
+_MOST_TEXT: Final = 1_000_000  # characters of output in a message
 _MOST_LINE: Final = 2 * archives.MOST_TOTAL  # bytes of a message
 _MOST_SENT: Final = 20 * archives.MOST_PACKED
 """Bytes of all messages: a night's files of some 100 kB each go out a few hundred times."""
@@ -259,36 +259,30 @@ def serve() -> None:
     os.chdir(home / "work")
     for name, data in job.inputs.items():
         files.replace(Path(name), data)
-    with socket.socket(fileno=0) as client:
-        server = _Server(client, job.written)
-        if code := next(filter(None, map(server.run, job.commands)), 0):
-            server.run(_LOGS)
-        server.send_files()
-        server.send(_Message(code=code))
+    server = _Server(home / "output", job.written)
+    if code := next(filter(None, map(server.run, job.commands)), 0):
+        server.run(_LOGS)
+    server.send_files()
+    server.send(_Message(code=code))
 
 
 class _Server:
-    """Runs commands, and sends what they print and write."""
+    """Runs commands, whose output goes to a file, and sends what they print and write."""
 
-    def __init__(self, client: socket.socket, written: Sequence[str]) -> None:
-        self._client, self._written = client, written
-        self._sending = Lock()
+    def __init__(self, output: Path, written: Sequence[str]) -> None:
+        self._client, self._written = socket.socket(fileno=0), written
+        self._output = output.open("ab")
+        self._printed = output.open(encoding="utf-8", errors="replace")
         self._sent: object = []
 
     def run(self, command: Sequence[str]) -> int:
         """Run a command to its end, or until the client wants no more; return its exit code."""
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
+            command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
         )
-        output = Thread(target=self._pass_on, args=[process.stdout], daemon=True)
-        output.start()
         look = 0.0
         while process.poll() is None:
+            self._send_text()
             heard = select.select([self._client], [], [], _POLL_S)[0]
             if heard and not self._client.recv(1024):  # the client sends nothing but its end
                 process.terminate()
@@ -299,12 +293,12 @@ class _Server:
             elif time.monotonic() > look:
                 look = time.monotonic() + _LOOK_S
                 self.send_files()
-        output.join(1)  # nobody waits for the output of processes that go on
+        self._send_text()
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
-    def _pass_on(self, output: IO[str]) -> None:
-        for line in output:
-            self.send(_Message(text=line))
+    def _send_text(self) -> None:
+        while text := self._printed.read(_MOST_TEXT):
+            self.send(_Message(text=text))
 
     def send_files(self) -> None:
         """Send all files, if any has changed; hidden ones are drafts of others."""
@@ -317,5 +311,4 @@ class _Server:
 
     def send(self, message: _Message) -> None:
         """Send a line."""
-        with self._sending:
-            self._client.sendall(message.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        self._client.sendall(message.model_dump_json(exclude_defaults=True).encode() + b"\n")
