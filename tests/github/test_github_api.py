@@ -29,11 +29,13 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
         ({"cut": True, "times": 2}, [(0, 1), (0, 2)]),
         # What GitHub asks for; a minute where it does not say how long.
         ({"status": 429, "headers": {"Retry-After": "17"}}, [(17, 17)]),
-        ({"status": 403, "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "46"}},
-         [(46, 46)]),
+        (
+            {"status": 403, "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "46"}},
+            [(46, 46)],
+        ),
         ({"status": 403, "body": {"message": "You hit a secondary rate limit."}}, [(60, 60)]),
     ],
-)  # fmt: skip
+)
 def test_what_may_pass_is_asked_again(
     fault: dict[str, Any],
     waits: list[tuple[float, float]],

@@ -22,7 +22,6 @@ from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, Coverage, PackageChange
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
-from duetbench.judge.repetition import rebuilt
 from foreign import comparison
 from repos import commit, git
 from steps import BASE, HEAD, NEXT, Step
@@ -308,18 +307,3 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     assert {"GITHUB_TOKEN", "GITHUB_ENV", "GITHUB_PATH"} <= pull_request._SECRET
     assert not seen & pull_request._SECRET
     assert os.environ.keys() >= pull_request._SECRET
-
-
-@pytest.mark.parametrize(
-    ("options", "safe"),
-    [
-        ("--app shop.main:app --path /items/7 --with factory --with server=granian", True),
-        ("--app a:b --header 'x-key: {KEY}' --env KEY --with ready-timeout=9s", True),
-        ("--app a:b --with packages=../../secrets", False),
-        ("--app 'shop:app;id'", False),
-        ("--app shop.main:app --before 'curl evil'", False),
-    ],
-)
-def test_of_an_application_only_harmless_options_are_told_again(options: str, safe: bool) -> None:
-    requests = f"duetbench compare {BASE[:12]} {HEAD[:12]} {options}"
-    assert (rebuilt(comparison(reproduce=requests)) == requests) is safe

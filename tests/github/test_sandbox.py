@@ -117,9 +117,13 @@ def test_files_go_in_and_come_out_with_the_exit_code(
 
 @pytest.mark.parametrize(
     "words",
-    ["sh -c id --to out", "observatory measure", "observatory measure --to ../out",
-     "observatory measure --plan /etc/passwd --to out"],
-)  # fmt: skip
+    [
+        "sh -c id --to out",
+        "observatory measure",
+        "observatory measure --to ../out",
+        "observatory measure --plan /etc/passwd --to out",
+    ],
+)
 def test_only_verbs_with_names_of_this_folder_are_run(verb: Path, words: str) -> None:
     verb.write_text("print('ran')")
     with pytest.raises(UsageError, match="expected"):

@@ -57,23 +57,16 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:
-    plan = plan or night()
-    shard = plan.shard(number)
-    assert shard is not None
-    machine = MACHINES[number - 1]
+def shard_run(number: int, **changes: Any) -> Run:
     source = random.Random(number)
     results = [
-        CaseResult(
-            case=case,
-            launches=tuple(ok(case.id, i, figures(source)) for i in range(3)),
-        )
-        for case in shard.plan.cases
+        CaseResult(case=case, launches=tuple(ok(case.id, i, figures(source)) for i in range(3)))
+        for case in _cases(number)
     ]
     fields = {
         "duetbench": __version__,
-        "machine": machine,
-        "night": plan.id,
+        "machine": MACHINES[number - 1],
+        "night": night().id,
         "shard": number,
         "id": f"{_SOURCE.id}-s{number}",
     }
@@ -127,10 +120,8 @@ def put_inside(folder: Path, artifact: str, document: Any) -> Path:
 
 def points(number: int = 1, **changes: Any) -> Points:
     """The anchored points of a shard: of its first case."""
-    run, machine = shard_run(number), MACHINES[number - 1]
-    shard = night().shard(number)
-    assert shard is not None
-    first, second = (case.id for case in shard.plan.cases)
+    run = shard_run(number)
+    first, second = (case.id for case in _cases(number))
     cpu = AnchoredPoint(
         metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6, excluded=0
     )
@@ -147,7 +138,7 @@ def points(number: int = 1, **changes: Any) -> Points:
         "seconds": 2400.5,
         "duetbench": __version__,
         "commit": COMMIT,
-        "machine": machine,
+        "machine": run.machine,
         "interpreters": run.interpreters,
         "stacks": run.stacks,
         "cases": cases,
