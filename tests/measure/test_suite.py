@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -14,11 +14,11 @@ from bench import Bench
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Verdict
+from duetbench.core.model import Effects, Verdict
 from duetbench.counts import counting
 from duetbench.effects import difference, suite
-from duetbench.effects.activity import Activity
-from duetbench.effects.suite import Operation, Suite, SuiteEffects
+from duetbench.effects.activity import Activity, Operation
+from duetbench.effects.suite import Suite, SuiteEffects
 from duetbench.host import command
 from repos import git, work_in, write
 
@@ -134,14 +134,20 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
         tests.record(tmp_path, _quiet)
 
 
-def _activity(answer: str = "1", calls: int = 100, **sent: int) -> Activity:
+def _operation(number: int = 0, answer: str = "1", calls: int = 100, **sent: int) -> Operation:
+    """A request that sends statements so many times."""
     events = [("sql", text, "f, app.py:1") for text, times in sent.items() for _ in range(times)]
     reply = {"status": 200, "headers": [], "length": 1, "digest": answer, "body": answer,
              "checkout": "/copy", "cut": False}  # fmt: skip
-    return Activity(
-        paths=("/",), events=(events,), calls=(calls,), functions=(), loaded=None,
-        answers=([reply],), alone=(), seconds=0.1,
+    did = Activity(["/"], [events], [calls], functions=(), answers=[[reply]])
+    return Operation(
+        test=f"test_{number}", phase="call", number=1, method="GET", path=f"/item/{number}",
+        route="/item/{id}", routed=True, mixed=False, did=did,
     )  # fmt: skip
+
+
+def _compared(pair: tuple[Operation, Operation]) -> Effects:
+    return difference.compare(*(operation.did for operation in pair))
 
 
 @pytest.mark.parametrize(
@@ -161,33 +167,22 @@ def _activity(answer: str = "1", calls: int = 100, **sent: int) -> Activity:
     ],
 )
 def test_what_another_look_does_not_show_alike_is_left_out(
-    looks: list[tuple[dict[str, int], dict[str, int]]], kept: set[str]
+    looks: list[tuple[dict[str, Any], dict[str, Any]]], kept: set[str]
 ) -> None:
-    make: Callable[..., Activity] = _activity
-    seen = [(make(**base), make(**head)) for base, head in looks]
-    old, new = seen[0] if seen else (make(a=1), make(a=3))
-    effects = suite.agreed(difference.compare(old, new), seen)
+    seen = [(_operation(**base), _operation(**head)) for base, head in looks]
+    first = seen[0] if seen else (_operation(a=1), _operation(a=3))
+    effects = suite.agreed(_compared(first), seen)
     assert {effect.text for effect in effects.differ} | {"$" for _ in effects.answers} == kept
-    turned = [(head, base) for base, head in seen]
-    swapped = suite.agreed(difference.compare(new, old), turned)
+    swapped = suite.agreed(_compared(first[::-1]), [(head, base) for base, head in seen])
     assert swapped.same == effects.same
 
 
 def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
-    def operation(test: str, number: int, did: Activity, *, routed: bool = True) -> Operation:
-        return Operation(test, "GET", f"/item/{number}", "/item/{id}", routed, False, did)
-
-    does = [
-        (_activity(a=1), _activity(a=1)),
-        (_activity(a=1), _activity(a=3)),
-        (_activity(a=1, b=1), _activity(a=9, b=2)),
-    ]
-    pairs = {
-        (f"test_{n}", "call", 1): (operation(f"test_{n}", n, old), operation(f"test_{n}", n, new))
-        for n, (old, new) in enumerate(does)
-    }
-    effects = {key: difference.compare(*does[number]) for number, key in enumerate(pairs)}
-    (endpoint,) = suite.by_endpoint(pairs, effects)
+    does: list[tuple[dict[str, Any], dict[str, Any]]]
+    does = [({"a": 1}, {"a": 1}), ({"a": 1}, {"a": 3}), ({"a": 1, "b": 1}, {"a": 9, "b": 2})]
+    made = [(_operation(n, **base), _operation(n, **head)) for n, (base, head) in enumerate(does)]
+    pairs = {head.key: (base, head) for base, head in made}
+    (endpoint,) = suite.by_endpoint(pairs, {key: _compared(pair) for key, pair in pairs.items()})
     assert (endpoint.name, endpoint.requests) == ("GET /item/{id}", 3)
     assert endpoint.effects.tests == ("test_2", "test_1")
     differ = {(e.text, e.base, e.head) for e in endpoint.effects.differ}
