@@ -33,18 +33,29 @@ from comparing import (
 from duetbench.ci import comments
 from duetbench.core import units
 from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, PackageChange
-from duetbench.core.model import KEPT, Missing, Verdict
+from duetbench.core.model import (
+    KEPT,
+    AnswerDifference,
+    EffectKind,
+    Effects,
+    KeptMemory,
+    Missing,
+    RequestEffect,
+    Verdict,
+)
 from duetbench.core.units import Interval
 from duetbench.host import files
 from duetbench.host.console import Console
-from duetbench.judge.findings import exit_code
+from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.comparison_text import as_markdown, print_comparison
+from duetbench.report.findings import announce
 from duetbench.report.html.comparison_page import one_file
 from duetbench.report.report import check_line, make_report
 from goldens import assert_golden
+from synthetic import make_case
 
 A, B = "x/a/py3.14", "x/b/py3.14"
 MUCH_WORSE: Final = WORSE.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 1.21})
@@ -167,6 +178,98 @@ def test_each_way_to_end_has_its_words_and_its_exit_codes() -> None:
         text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
         written.append(f"# {name}: {check_line(comparison, int(codes[0]))}\n{text}\n")
     assert_golden("answers/invented.txt", "\n".join(written))
+
+
+BOOKS: Final = RequestEffect(
+    kind="sql",
+    text="SELECT book.id, book.title, book.author_id FROM book WHERE author_id = ?",
+    place="authors, shop/main.py:41",
+    base=0,
+    head=20,
+)
+KEEPS: Final = KeptMemory(course="constant", bytes=2_100, place="shop/main.py:12", requests=200)
+LOADED: Final = KEEPS.model_copy(update={"loaded": True})
+NOTHING: Final = KeptMemory(course="none", requests=200)
+FEW_ROWS: Final = AnswerDifference(what="head answers 0 rows instead of 20", broken=False)
+BROKEN_ROWS: Final = FEW_ROWS.model_copy(update={"broken": True})
+BY_ID: Final = " FROM book WHERE id = ?"
+WIDE: Final = f"SELECT {'book.id, ' * 9}book"
+
+
+def does(*times: tuple[EffectKind, float, float] | RequestEffect, **more: Any) -> Effects:
+    """What requests do on base and head; the totals are those of what differs."""
+    differ = [
+        one if isinstance(one, RequestEffect)
+        else RequestEffect(kind=one[0], text="", base=one[1], head=one[2])
+        for one in times
+    ]  # fmt: skip
+    totals: dict[EffectKind, tuple[float, float]] = {}
+    for one in differ:
+        base, head = totals.get(one.kind, (0, 0))
+        totals[one.kind] = (base + one.base, head + one.head)
+    return Effects(differ=tuple(differ), **{"totals": totals, **more})
+
+
+def keeps(base: KeptMemory | None, head: KeptMemory | None) -> Effects:
+    return Effects(kept_base=base, kept_head=head)
+
+
+def sends(*texts: tuple[int, int, str]) -> Effects:
+    return does(*(RequestEffect(kind="sql", base=a, head=b, text=text) for a, b, text in texts))
+
+
+# Exit codes (plainly; by the same answers; by statements), what one request does, its most SQL.
+OBSERVED: Final[dict[str, tuple[str, Effects, float]]] = {
+    "answers, then leaks, then effects; what is alike is last": (
+        "111", does(BOOKS, totals={"log": (1, 1), "sql": (2, 21)}, answers=(FEW_ROWS,),
+                    kept_base=NOTHING, kept_head=LOADED), 0),
+    "six times the calls say more than fewer tasks":
+    ("000", does(("task", 9, 6), ("function", 103, 602)), 0),
+    "tasks that stay say more than both":
+    ("000", does(("task", 9, 6), ("tasks left", 0, 1), ("function", 103, 602)), 0),
+    "what explains a cost comes after what is done":
+    ("001", does(("library exception", 0, 6), BOOKS), 0),
+    "no memory": ("000", keeps(NOTHING, NOTHING), 0),
+    "as much": ("000", keeps(KEEPS, KEEPS), 0),
+    "memory of one side is no news without the other": ("000", keeps(None, KEEPS), 0),
+    "nor gone": ("000", keeps(KEEPS, None), 0),
+    "few requests are no load": ("000", keeps(NOTHING, KEEPS), 0),
+    "many are": ("111", keeps(NOTHING, LOADED), 0),
+    "more of it": ("111", keeps(KEEPS, LOADED.model_copy(update={"bytes": 4_000})), 0),
+    "none any more": ("000", keeps(KEEPS, NOTHING), 0),
+    "less of it": ("000", keeps(KEEPS, KEEPS.model_copy(update={"bytes": 100})), 0),
+    "statements without their columns, which are one text then": ("000", sends(
+        (1, 0, f"SELECT book.id AS book_id, book.title AS title{BY_ID}"),
+        (0, 1, f"SELECT book.id, book.title{BY_ID}")), 0),
+    "that begin alike":
+    ("000", sends((1, 0, f"{WIDE}.title{BY_ID}"), (0, 1, f"{WIDE}.isbn{BY_ID}")), 0),
+    "the first three, and a number of others": (
+        "001", sends((0, 20, BOOKS.text), *((1, 0, f"SELECT {name}") for name in "abcd")), 0),
+    "a limit that head exceeds": ("111", does(("sql", 2, 21)), 10),
+    "up to its limit": ("001", does(("sql", 2, 10)), 10),
+    "the same": ("000", Effects(totals={"sql": (2, 2)}), 10),
+    "better, but still over": ("111", does(("sql", 21, 11)), 10),
+    "the same, but over": ("111", Effects(totals={"sql": (21, 21)}), 10),
+    "without a limit": ("001", does(("sql", 2, 3)), 0),
+    "fewer": ("000", does(("sql", 3, 2)), 0),
+    "statements that vary": ("003", Effects(unsteady={"sql": "1 to 3 in head"}), 0),
+    "statements that nobody saw":
+    ("003", Effects(unseen=("statements of apsw",), totals={"sql": (2, 2)}), 0),
+    "another answer": ("010", Effects(answers=(FEW_ROWS,)), 0),
+    "a broken one": ("111", Effects(answers=(BROKEN_ROWS,)), 0),
+}  # fmt: skip
+
+
+def test_each_thing_that_a_request_does_has_its_words_and_its_exit_codes() -> None:
+    gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}]
+    written, case = [], make_case(A)
+    for name, (codes, seen, most) in OBSERVED.items():
+        found = of_effects(case, seen, {"sql": most} if most else {})
+        comparison = comparison_of(judged_case(A, SAME, *found, effects=seen))
+        assert "".join(str(exit_code(comparison, **gate)) for gate in gates) == codes, name
+        lines = [f"{f.subject} {f.verdict} {f.base} {f.head} {f.why}".rstrip() for f in found]
+        written += [f"# {name}", *lines, *announce(case, seen), ""]
+    assert_golden("answers/observed.txt", "\n".join(written))
 
 
 def printed(comparison: Comparison, width: int, **more: Any) -> str:
