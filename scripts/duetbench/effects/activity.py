@@ -150,16 +150,3 @@ class Operation:
     def fields(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {**vars(self), "did": self.did.fields}
-
-
-@dataclass(frozen=True)
-class Ends:
-    """How tests ended (passed, failed, error or skipped), and what nothing here sees of them."""
-
-    outcomes: Mapping[str, str]
-    unseen: Sequence[str]
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return vars(self)

@@ -36,16 +36,7 @@ from duetbench.core.model import (
 )
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
-from duetbench.effects.activity import (
-    CALL,
-    COUNT,
-    FOLDER,
-    OUT,
-    SECRETS,
-    Activity,
-    Ends,
-    Operation,
-)
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity, Operation
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
 
@@ -69,8 +60,8 @@ _USUAL: Final = "tests", "test"
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
 
-_LINE: Final = TypeAdapter[Operation | Ends](Operation | Ends)
-_LINE.rebuild()  # with the types of this module
+_OPERATION: Final = TypeAdapter(Operation)
+_OPERATION.rebuild()  # with the types of this module
 
 Tick = Callable[[str], object]
 Key = tuple[str, str, int]
@@ -200,14 +191,13 @@ class Suite:
             env = {**self._environment(place), OUT: str(out)}
             self._run(self._argv(only), env, place, log, tick)
             hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
-            read = [_LINE.validate_json(line) for line in lines]
-            ends = [line for line in read if isinstance(line, Ends)]
-            if not (ends and ends[-1].outcomes):
+            ends = json.loads(lines.pop()) if lines else {}
+            if not ends.get("outcomes"):
                 said = hide(command.last_words(command.read_log(log))).replace(f"{place}/", "")
                 raise SetupError(f"no test ran; the last words: {said or 'none'}")
-        made = (line for line in read if isinstance(line, Operation))
+        made = map(_OPERATION.validate_json, lines)
         operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
-        return Recording(operations, ends[-1].outcomes, ends[-1].unseen)
+        return Recording(operations, ends["outcomes"], ends["unseen"])
 
     @contextmanager
     def program(self, place: Path, name: str) -> Iterator[Program]:

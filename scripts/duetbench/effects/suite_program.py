@@ -36,15 +36,7 @@ from duetbench.app.inside.phases import Unit
 from duetbench.app.inside.program import unit_of
 from duetbench.core.text import hider
 from duetbench.effects import libraries
-from duetbench.effects.activity import (
-    CALL,
-    COUNT,
-    FOLDER,
-    OUT,
-    SECRETS,
-    Ends,
-    Operation,
-)
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Operation
 from duetbench.effects.recorder import Recorder, Round, activity, describe
 
 _RAISED = 500  # what a server answers if the application raises
@@ -107,7 +99,7 @@ class Log:
             self._add(request, method, path, done)
 
     def finish(self) -> None:
-        self._write(Ends(self.outcomes, self._recorder.unseen))
+        self._write({"outcomes": self.outcomes, "unseen": self._recorder.unseen})
         self._out.close()
 
     def note(self, test: str, outcome: str) -> None:
@@ -140,10 +132,10 @@ class Log:
             mixed=self._mixed,
             did=activity([done], paths=[path], answers=[[reply]], plans=self._recorder.plans),
         )
-        self._write(operation)
+        self._write(operation.fields)
 
-    def _write(self, record: Operation | Ends) -> None:
-        self._out.write(json.dumps(record.fields) + "\n")
+    def _write(self, fields: dict[str, Any]) -> None:
+        self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
 
 
