@@ -163,8 +163,8 @@ def test_each_way_to_end_has_its_words_and_its_exit_codes() -> None:
     """Rows, advice and the reason of the exit code; the headline is the same for all readers."""
     gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}, {"effects": True}]
     written = []
-    for name, (codes, found, more) in INVENTED.items():
-        comparison = comparison_of(*found, **more)
+    for name, (codes, cases, more) in INVENTED.items():
+        comparison = comparison_of(*cases, **more)
         assert "".join(str(exit_code(comparison, **gate)) for gate in gates) == codes, name
         report, out = make_report(comparison), io.StringIO()
         console = Console(file=out, width=110)
@@ -199,14 +199,14 @@ WIDE: Final = f"SELECT {'book.id, ' * 9}book"
 def does(*times: tuple[EffectKind, float, float] | RequestEffect, **more: Any) -> Effects:
     """What requests do on base and head; the totals are those of what differs."""
     differ = [
-        one if isinstance(one, RequestEffect)
-        else RequestEffect(kind=one[0], text="", base=one[1], head=one[2])
-        for one in times
+        effect if isinstance(effect, RequestEffect)
+        else RequestEffect(kind=effect[0], text="", base=effect[1], head=effect[2])
+        for effect in times
     ]  # fmt: skip
     totals: dict[EffectKind, tuple[float, float]] = {}
-    for one in differ:
-        base, head = totals.get(one.kind, (0, 0))
-        totals[one.kind] = (base + one.base, head + one.head)
+    for effect in differ:
+        base, head = totals.get(effect.kind, (0, 0))
+        totals[effect.kind] = (base + effect.base, head + effect.head)
     return Effects(differ=tuple(differ), **{"totals": totals, **more})
 
 

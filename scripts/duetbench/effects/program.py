@@ -120,10 +120,10 @@ class _Requests:
         try:
             answers = [self.make_one() for _ in self.paths]
         finally:
-            done = self.recorder.off()
+            round_ = self.recorder.off()
         left: list[Event] = [("tasks left", "", "")] * (len(self._tasks()) - tasks)
         left += [("threads left", "", "")] * (threading.active_count() - threads)
-        return done._replace(events=[*done.events, *left]), [*map(_described, answers)]
+        return round_._replace(events=[*round_.events, *left]), [*map(_described, answers)]
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
         return asyncio.all_tasks(self.driver.loop) if self.driver else set()

@@ -92,11 +92,11 @@ class Log:
         try:
             yield request
         finally:
-            done = recorder.off()
+            round_ = recorder.off()
             if collects:
                 gc.enable()
             self._busy = False
-            self._add(request, method, path, done)
+            self._add(request, method, path, round_)
 
     def finish(self) -> None:
         self._write({"outcomes": self.outcomes, "unseen": self._recorder.unseen})
@@ -117,7 +117,7 @@ class Log:
                 self._wrapped.add(key)
                 setattr(kind, name, functools.wraps(vars(kind)[name])(wrap(self, vars(kind)[name])))
 
-    def _add(self, request: Request, method: str, path: str, done: Round) -> None:
+    def _add(self, request: Request, method: str, path: str, round_: Round) -> None:
         response = request.response or (_RAISED, (), b"")
         reply = describe(*response, self._folder, libraries.hide)
         self._numbers[self.test, self.phase] += 1
@@ -130,7 +130,7 @@ class Log:
             route=request.route or _VARYING.sub("{}", path),
             routed=bool(request.route),
             mixed=self._mixed,
-            did=activity([done], paths=[path], answers=[[reply]], plans=self._recorder.plans),
+            did=activity([round_], paths=[path], answers=[[reply]], plans=self._recorder.plans),
         )
         self._write(operation.fields)
 
