@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from duetbench.core.model import Effects, Verdict
 from duetbench.counts import counting
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
-from duetbench.effects.suite import Suite, SuiteEffects
+from duetbench.effects.suite import Recording, Suite, SuiteEffects
 from duetbench.host import command
 from repos import git, work_in, write
 
@@ -174,6 +174,41 @@ def test_what_another_look_does_not_show_alike_is_left_out(
     assert {effect.text for effect in effects.differ} | {"$" for _ in effects.answers} == kept
     swapped = suite.agreed(_compared(first[::-1]), [(head, base) for base, head in seen])
     assert swapped.same == effects.same
+
+
+ROUTED: Final = _operation()
+SECOND: Final = replace(_operation(b=1), number=2)
+OTHER: Final = _operation(answer="2")
+_APART: Final = "requests are made on one side only, or otherwise, and are not compared"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "outcome", "compared", "notes"),
+    [
+        ((ROUTED, SECOND), (ROUTED, SECOND), "passed", 2, ()),
+        ((ROUTED,), (replace(ROUTED, method="PUT"),), "passed", 0, (f"1 {_APART}",)),
+        ((ROUTED,), (replace(ROUTED, phase="setup"),), "passed", 0, (f"2 {_APART}",)),
+        ((ROUTED,), (replace(ROUTED, mixed=True),), "passed", 0,
+         ("1 requests that tests make at the same time are not compared", f"1 {_APART}")),
+        # A test that fails on head goes its own way after an answer that differs.
+        ((ROUTED, SECOND), (OTHER, SECOND), "failed", 1, ()),
+        ((ROUTED, SECOND), (OTHER, SECOND), "passed", 2, ()),
+        ((), (ROUTED,), "passed", 0, (f"1 {_APART}", f"on base {suite.NO_CLIENT}")),
+    ],
+)  # fmt: skip
+def test_only_requests_that_are_the_same_ones_are_compared(
+    base: Sequence[Operation], head: Sequence[Operation], outcome: str, compared: int,
+    notes: tuple[str, ...],
+) -> None:  # fmt: skip
+    class Scripted(Suite):
+        def record(self, place: Path, *_: object) -> Recording:
+            made, ended = (base, "passed") if place.name == "base" else (head, outcome)
+            return Recording({op.key: op for op in made}, {"test_0": ended}, ())
+
+    scripted = Scripted(Path(), [], Path(), pytest=True, own=())
+    seen = suite.compare(scripted, Path("base"), Path("head"), _quiet)
+    assert (seen.requests, seen.notes) == (compared, notes)
+    assert seen.broken == ["test_0"] * (outcome == "failed")
 
 
 def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
