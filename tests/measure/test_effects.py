@@ -290,6 +290,14 @@ def test_blocks_count_as_kept_if_every_round_keeps_as_many(
     assert memory._each(first, second, 75) == each
 
 
+def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest: list[bytes] = []
+    monkeypatch.setattr(memory, "_weigh", lambda *_: ([], 100.0))
+    kept = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str)
+    assert kept is not None
+    assert (kept["course"], kept["bytes"], kept["place"]) == ("none", 0.0, "")
+
+
 UPDATE: Final = "update book set title = ? where id = ?"
 MANY: Final = f"executemany('{UPDATE}', [('y', n) for n in {{}}])"
 EXECUTE: Final = f"db.execute('{UPDATE}', ('y', {{}}))"
