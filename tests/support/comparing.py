@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding, SideRecord
+from corpus import record
+from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
@@ -56,23 +57,13 @@ AGAIN = f"observatory compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --b
 
 
 def comparison_of(*judged: Judged, **more: Any) -> Comparison:
-    side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
-        "id": "x",
-        "status": "complete",
-        "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 600.0,
-        "budget_seconds": 1200.0,
-        "duetbench": "0.1.0",
         "machine": MACHINE,
-        "base": side,
-        "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
         "planned": len(judged),
-        "untouched": 3,
         "cases": [of.case for of in judged],
         "findings": findings.sort(f for of in judged for f in of.findings),
     }
-    return Comparison(**{**fields, **more})
+    return Comparison(**{**record("comparison"), **fields, **more})
 
 
 BASE: Final = {
