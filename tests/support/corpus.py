@@ -18,7 +18,7 @@ RECORDS: Final = CORPUS.parent / "data" / "records"
 
 
 def record(name: str) -> dict[str, Any]:
-    """Read the fields of a record: `case`, `change`, `comparison`, `machine` or `run`."""
+    """Read the fields of a record: `case`, `change`, `machine` and others."""
     fields: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
     return fields
 
