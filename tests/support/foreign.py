@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from corpus import record
 from duetbench import __version__
 from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
@@ -75,36 +76,9 @@ def shard_run(number: int, **changes: Any) -> Run:
 
 def inside(**changes: Any) -> dict[str, Any]:
     """Results of asv in one environment at the commit: three figures, one of them missing."""
-    stack = {"stack": "current"}
-    samples = [[0.5, 0.7], None, [0.25, 0.25]]
-    row: list[Any] = [
-        [0.6, None, 0.25],
-        [["'serial'"], ["1", "2", "4"]],
-        "1",
-        1_795_166_000_000,
-        3.2,
-        [0.4, None, 0.2],
-        [0.8, None, 0.3],
-        [0.55, None, 0.25],
-        [0.65, None, 0.25],
-        [1, None, 1],
-        [2, None, 2],
-        samples,
-    ]
-    document: dict[str, Any] = {
-        "commit_hash": COMMIT,
-        "env_name": "duetbench-py3.14-stackcurrent",
-        "date": DATE,
-        "params": {**asv_runs.profile(MACHINES[0]), "python": "3.14", **stack},
-        "python": "3.14",
-        "requirements": stack,
-        "env_vars": {},
-        "result_columns": ["result", "params", "version", "started_at"],
-        "results": {"gil.Cpu.time_tasks": row},
-        "durations": {"<build>": 1.5},
-        "version": 2,
-    }
-    return {**document, **changes}
+    document = record("asv")
+    document["params"] |= asv_runs.profile(MACHINES[0])
+    return {**document, "commit_hash": COMMIT, "date": DATE, **changes}
 
 
 def put_inside(folder: Path, artifact: str, document: Any) -> Path:
