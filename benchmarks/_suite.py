@@ -7,11 +7,12 @@ packages are installed, in two variables of the environment.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 CHECKOUT = "DUETBENCH_CHECKOUT"
 STACK = "DUETBENCH_STACK"
@@ -43,6 +44,18 @@ def stack() -> str:
             f"expected the name of a stack in {STACK}, found nothing: run this through asv, "
             "or set it to the stack whose environment this is"
         ) from None
+
+
+def load_module(experiment: str, module: str) -> Any:
+    """Import a module of an experiment of the commit under test."""
+    apps = checkout() / "apps"
+    search = [str(apps / experiment), str(apps)]
+    sys.path[:0] = search
+    try:
+        return importlib.import_module(module)
+    finally:
+        for folder in search:
+            sys.path.remove(folder)
 
 
 def under_asv() -> bool:

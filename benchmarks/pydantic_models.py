@@ -10,9 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import importlib
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -241,15 +239,7 @@ def _expect(expected: Any, result: Any) -> None:
 
 
 def _services() -> Any:
-    """Import the application of the commit under test."""
-    apps = _suite.checkout() / "apps"
-    search = [str(apps / EXPERIMENT), str(apps)]
-    sys.path[:0] = search
-    try:
-        return importlib.import_module(MODULE)
-    finally:
-        for folder in search:
-            sys.path.remove(folder)
+    return _suite.load_module(EXPERIMENT, MODULE)
 
 
 def _require_models() -> None:

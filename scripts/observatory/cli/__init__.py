@@ -11,7 +11,7 @@ VERBS: Final[Table] = {
     "measure": ("night", "Measure experiments, or a machine's share of a night."),
     "compare": ("compare", "Compare two versions of the experiments."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
-    "inprocess": ("inprocess", "Measure inside one process: threads and Pydantic."),
+    "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
     "stack": ("stack", "The stacks under test and their locks."),
     "detect": ("detect", "Find series that moved for good, and confirm them by duets."),

@@ -38,7 +38,7 @@ def inprocess_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure inside one process, with few samples: threads and Pydantic.
+    """Measure inside one process, with few samples: threads, handlers, Pydantic.
 
     $ observatory inprocess --bench ^gil
     $ observatory inprocess --record --to measured
