@@ -8,12 +8,10 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-
-from packaging.specifiers import SpecifierSet
 
 from duetbench.app import interpreters, revisions, servers, stacks, target_locks, tools
 from duetbench.app.declarations import project_name, read_pyproject
@@ -92,7 +90,7 @@ def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     if environment is None:
         return None, ()
     asked = target_locks.direct(root, revisions.within(root), project.target)
-    lacking = sorted({package.name for package in asked if not environment.has(package)})
+    lacking = environment.lacking(asked)
     if not environment.chosen and (lacking or not asked):
         return None, ()
     return environment, lacking
@@ -259,23 +257,16 @@ def _interpreters(
 ) -> Mapping[str, Interpreter]:
     """Choose the interpreters that are asked for, by name; or that of the environment.
 
-    Of an environment whose packages are not used, it is taken if a copy's metadata allow it. One
-    that lacks a package may be for something else.
+    That of one whose packages are not used comes before others. One that lacks a package may be for
+    something else.
     """
     asked: Sequence[str | None] = project.target.python
-    pythons: list[Interpreter] = []
     if environment is not None:
         pythons = [interpreters.identify(environment.executable)]
-    elif not asked:
-        with suppress(SetupError):  # it does not run, or is too old
-            running, lacking = _running(project)
-            if running is not None and not lacking:
-                python = interpreters.identify(running.executable)
-                allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
-                if SpecifierSet(allowed).contains(python.version, prereleases=True):
-                    pythons = [python]
-    if not pythons:
-        pythons = [interpreters.choose(place, one, narrator) for one in asked or (None,)]
+    else:
+        running, lacking = (None, ()) if asked else _running(project)
+        usual = running.executable if running and not lacking else None
+        pythons = [interpreters.choose(place, one, narrator, usual) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,11 +129,14 @@ def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts
     return {"origin": origin, "jit": jit and proof["jit"], **facts}
 
 
-def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:
+def choose(
+    root: Path, asked: str | None, narrator: Narrator, usual: Path | None = None
+) -> Interpreter:
     """Let uv find an interpreter for a project, or install one.
 
     `asked` is a version as uv writes it, such as 3.13t, perhaps with the JIT: 3.15-jit; None: what
-    the project's files say. Raises SetupError if there is none, or it cannot be measured.
+    the project's files say, first the `usual` one, of an environment. Raises SetupError if
+    there is none, or it cannot be measured.
     """
     version = (asked or "").removesuffix(_JIT_SUFFIX)
     jit = version != (asked or "")
@@ -147,6 +150,9 @@ def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:
         return python.jit != jit, python.free_threaded, own.is_prerelease, newest
 
     search = [str(python.executable.parent) for python in sorted(ours, key=order)]
+    if usual:
+        with suppress(SetupError):  # it does not run, or is too old
+            search.insert(0, str(identify(usual).executable.parent))
     what = f"Python {asked}" if asked else f"Python for {root.name}"
     with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
         argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
@@ -216,11 +222,16 @@ class Environment:
         """Name → version of what is installed in it."""
         return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
 
-    def has(self, requirement: Requirement) -> bool:
-        """Whether a package is installed; of one that nobody chose, in a version that fits."""
-        version = self.packages.get(canonicalize_name(requirement.name), "")
-        return bool(version) and (
-            self.chosen or requirement.specifier.contains(version, prereleases=True)
+    def lacking(self, asked: Iterable[Requirement]) -> list[str]:
+        """List packages that are not there; of one that nobody chose, in a version that fits."""
+        there = self.packages
+        return sorted(
+            {
+                one.name
+                for one in asked
+                if (name := canonicalize_name(one.name)) not in there
+                or not (self.chosen or one.specifier.contains(there[name], prereleases=True))
+            }
         )
 
     @cached_property

@@ -223,7 +223,7 @@ def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
 
     Of a lock that only lists packages these are all of them.
     """
-    lock = lock_of(root, within)
+    lock = lock_of(root, within, target.packages)
     texts = _declared(lock.root if lock else root, target)
     listed = [*filter(None, map(parse_line, texts or ()))]
     if texts is None and lock is not None and lock.file.suffix in _TEXTS:
