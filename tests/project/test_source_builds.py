@@ -6,7 +6,6 @@ import json
 import platform
 import shutil
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -233,23 +232,6 @@ def test_prebuilt_ones_are_preferred(downloads: Path, monkeypatch: pytest.Monkey
     assert not declared_interpreters.ensure(declared, QUIET)
 
 
-@pytest.fixture
-def offer_oha(
-    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., OhaSpec]:
-    """A server in place of GitHub, and a cache in which nothing was made; offers a program once."""
-    spec = Checkout.here().configuration.oha
-    real = tools.find_oha(spec).read_bytes()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
-
-    def offered(content: bytes = real) -> OhaSpec:
-        httpserver.expect_ordered_request(f"/v{spec.version}/{FILE}").respond_with_data(content)
-        return pin(spec, content)
-
-    return offered
-
-
 FILE: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]
 """This machine's file of a release."""
 
@@ -260,31 +242,28 @@ def pin(spec: OhaSpec, content: bytes) -> OhaSpec:
 
 
 @pytest.mark.real
-def test_a_prebuilt_oha_is_taken_proven_and_kept(
-    offer_oha: Callable[..., OhaSpec], programs: Programs
+def test_a_prebuilt_oha_is_taken_if_it_is_the_pinned_one(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real program, through a real download; no compiler and no cargo are needed for it."""
-    spec = offer_oha()
-    assert not list(programs.folder.iterdir())
-    assert tools.ensure_oha(spec, QUIET)
-    assert tools.version(tools.find_oha(spec)) == spec.version
-    assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
-    assert not tools.ensure_oha(spec, QUIET)  # it is not asked for again
-    # A pin that has changed since is heard; that of the crate alone would be another place.
-    assert tools.oha_fault(pin(spec, b"another")) == ("its program is not one of the pinned ones")
-
-
-@pytest.mark.real
-def test_another_file_than_the_pinned_one_is_an_error_and_never_used(
-    tmp_path: Path, offer_oha: Callable[..., OhaSpec]
-) -> None:
-    """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
-    started = tmp_path / "started"
-    spec = offer_oha(f"#!/bin/sh\n: > {started}\necho oha 1.16.0\n".encode())
-    wanted = pin(spec, b"what was pinned")
+    """By a real download, without compiler and cargo; another file is neither kept nor started."""
+    spec, started = Checkout.here().configuration.oha, tmp_path / "started"
+    real = tools.find_oha(spec).read_bytes()
+    other = f"#!/bin/sh\n: > {started}\necho oha 1.16.0\n".encode()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
+    for content in (other, real):
+        httpserver.expect_ordered_request(f"/v{spec.version}/{FILE}").respond_with_data(content)
+    wanted = pin(spec, real)
     with pytest.raises(SetupError) as caught:
         tools.ensure_oha(wanted, QUIET)
     assert f"expected SHA-256 {wanted.prebuilt[FILE]}, found " in str(caught.value)
     assert f"set {tools.RELEASES} to nothing" in str(caught.value)
     assert not tools.oha_place(spec).exists()
+    assert tools.ensure_oha(wanted, QUIET)
+    assert tools.version(tools.find_oha(spec)) == spec.version
+    assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
+    assert not tools.ensure_oha(wanted, QUIET)  # it is not asked for again
+    # A pin that has changed since is heard; that of the crate alone would be another place.
+    assert tools.oha_fault(pin(spec, b"another")) == "its program is not one of the pinned ones"
     assert not started.exists()

@@ -155,7 +155,7 @@ def _choose_way(
     if (interface := head.target.interface) is None:
         env = {**head.target.env, **settings[-1].env}
         trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
-        interface, made = _import(trial, own, narrator)
+        interface, made = _import(trial, narrator)
         ways = [way.model_copy(update={"factory": made}) for way in ways]
     choice, notes = ways[-1], list[str]()
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
@@ -270,13 +270,11 @@ def _interpreters(
     return {python.name: python for python in pythons}
 
 
-def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it, without a server."""
     case = trial.declared_cases()[0]
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assemble(
-        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: own
-    )  # nothing is loaded
+    testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
     try:
         with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
             return find_interface(SideCase(case, testbed), log)

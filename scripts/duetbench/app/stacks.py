@@ -5,7 +5,6 @@ of its project.
 """
 
 import contextlib
-import hashlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,30 +86,24 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
 
     Raises SetupError if there is none, DeclarationError for a line that is no pinned package.
     """
-    try:
-        content = lock.read_bytes()
-    except FileNotFoundError as error:
-        raise SetupError(
-            f"stack {name} has no lock {lock}: run `observatory stack lock {name}`"
-        ) from error
-    digest = hashlib.sha256(content).hexdigest()
-    text = content.decode()
+    if not lock.is_file():
+        raise SetupError(f"stack {name} has no lock {lock}: run `observatory stack lock {name}`")
+    text = lock.read_text("utf-8")
     for line in () if home else _lines(text):
         if "--hash" not in line:
             raise DeclarationError(str(lock), "line", line, _PINNED)
-    packages = parse(text, str(lock), version)
+    packages, digest = parse(text, str(lock), version), cache.sha256(lock)
     return Stack(name, lock, digest, packages, home, of_lock(text))
 
 
 def require_text(file: Path, name: str, *, empty: bool = False) -> None:
     """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
     try:
-        if file.read_text("utf-8").strip() or empty:
-            return
-        found = "an empty file"
+        found = "" if file.read_text("utf-8").strip() or empty else "an empty file"
     except ValueError:
         found = "bytes that are no text (UTF-8)"
-    raise UsageError(f"{name}: expected a list of packages, found {found}")
+    if found:
+        raise UsageError(f"{name}: expected a list of packages, found {found}")
 
 
 def parse(text: str, file: str, version: str) -> dict[str, str]:
@@ -254,10 +247,8 @@ def executable(stack: Stack, python: Interpreter) -> Path:
     """
     target = place(stack, python)
     if cache.facts(target) is None:
-        raise SetupError(
-            f"stack {stack.name} has no environment for {python.name} and its present lock: "
-            "run `observatory setup`"
-        )
+        what = f"stack {stack.name} has no environment for {python.name} and its present lock"
+        raise SetupError(f"{what}: run `observatory setup`")
     cache.touch(target)
     return target / _PROGRAM
 
@@ -304,10 +295,6 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
 
 
-_MANY: Final = 100
-"""Files that several processes compile sooner than one."""
-
-
 def compile_code(folder: Path, python: Interpreter) -> None:
     """Compile the code of a copy with the interpreter that runs it, as in environments.
 
@@ -316,8 +303,8 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     is, and so are tests, which are not served.
     """
     argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
-    if sum(1 for _ in islice(folder.rglob("*.py"), _MANY)) == _MANY:
-        argv += ["-j", "0"]  # starting processes takes half a second
+    if next(islice(folder.rglob("*.py"), 99, None), None):
+        argv += ["-j", "0"]  # for fewer files, starting processes takes longer
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # a file is not Python of this version
@@ -327,8 +314,7 @@ def compile_code(folder: Path, python: Interpreter) -> None:
 def _advice(log: Path, version: str) -> str:
     """Suggest another Python if a package cannot be installed."""
     text = command.read_log(log)
-    package = _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)
-    if package is None:
+    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
         return ""
     return (
         f". {package[1]} has no wheel for Python {version} on this machine: choose another Python "

@@ -50,9 +50,6 @@ group and an extra."""
 
 LOCKS: Final = (UV, *_EXPORTS)
 
-GIVEN: Final = "given"
-"""Name of a copy's lock before anything is added."""
-
 _TEXTS: Final = {".txt", ".in"}  # of requirements
 
 _PLACED: Final = re.compile(
@@ -163,11 +160,9 @@ def read(
     return put(root, text, _names(text) if asked is None or places else asked, python), places
 
 
-def put(
-    root: Path, text: str, asked: Sequence[str], python: Interpreter, stem: str = GIVEN
-) -> Stack:
-    """Write a lock of a copy, and what it was resolved from beside it."""
-    addresses, file = _addresses(text), root / FOLDER / f"{stem}.txt"
+def put(root: Path, text: str, asked: Sequence[str], python: Interpreter) -> Stack:
+    """Write the lock of a copy, and what it was resolved from beside it."""
+    addresses, file = _addresses(text), root / FOLDER / f"{STACK}.txt"
     lines = (f"{addresses.get(name_of(line), line)}\n" for line in asked)
     stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
@@ -339,7 +334,7 @@ def add_packages(
         )  # fmt: skip
         more = added.splitlines()
         text += "".join(f"{line}\n" for line in more if name_of(line) not in {"", *own})
-    return put(root, text, [*asked, *lacking], python, STACK)
+    return put(root, text, [*asked, *lacking], python)
 
 
 def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
