@@ -78,7 +78,8 @@ def case() -> Case:
 
 def deployed(root: Path, **env: str) -> Subject:
     target = Target(app="shop.main:create", env=env)
-    return Subject(root, target=target, search=("src",))
+    pythons = {"3.14": Checkout.here().interpreter("3.14")}
+    return Subject(root, target=target, search=("src",), interpreters=pythons)
 
 
 @pytest.fixture
@@ -94,7 +95,6 @@ def testbed(
     made = assemble(
         deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
-        interpreter=ours.interpreter,
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
@@ -216,7 +216,7 @@ def test_a_private_variable_is_given_or_asked_for(
     def given() -> str:
         return assemble(
             deployed(testbed.subject.root), [case], testbed.logs, generator=testbed.oha,
-            lock=testbed.stacks.__getitem__, interpreter=testbed.interpreters.__getitem__,
+            lock=testbed.stacks.__getitem__,
         ).private["TOKEN"]  # fmt: skip
 
     monkeypatch.delenv("TOKEN", raising=False)

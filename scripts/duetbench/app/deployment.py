@@ -151,36 +151,27 @@ def _choose_way(
     named = all("server" in side.values for side in settings)
     usual = {"server": settings[-1].values["server"]} if named else {}
     values = (*(side.values for side in settings), usual)
-    ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
-    if (interface := head.target.interface) is None:
+    ways = [head.target.model_copy(update=one) for one in values]
+    interface, factory, choice = head.target.interface, head.target.factory, ways[-1]
+    if interface is None:
         env = {**head.target.env, **settings[-1].env}
-        trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
-        interface, made = _import(trial, narrator)
-        ways = [way.model_copy(update={"factory": made}) for way in ways]
-    choice, notes = ways[-1], list[str]()
+        trial = replace(head, target=choice.model_copy(update={"env": env}))
+        interface, factory = _import(trial, narrator)
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
     server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
     free = any(python.free_threaded for python in head.interpreters.values())
     started = () if choice.server else servers.start_commands(head.root, choice.app)
-    if start := next((one for one in started if one.serves(interface, free_threaded=free)), None):
-        server, notes = start.server, [f"served by {start}"]
-        threads = start.threads if interface == "wsgi" else None
-        ways = [
-            way.model_copy(
-                update={
-                    "loop": start.loop if way.loop == AUTO else way.loop,
-                    "threads": way.threads or threads,
-                }
-            )
-            for way in ways
-        ]
-    if len({way.loop for way in ways}) > 1:
-        # What one side names is installed for both.
-        ways = [
-            way.model_copy(update={"loop": loop_taken(server, way.loop, own.packages)})
-            for way in ways
-        ]
-    return interface, server, ways, notes
+    start = next((one for one in started if one.serves(interface, free_threaded=free)), None)
+    server, loop = (start.server, start.loop) if start else (server, AUTO)
+    threads = start.threads if start and interface == "wsgi" else None
+    loops = [loop if way.loop == AUTO else way.loop for way in ways]
+    if len({*loops}) > 1:  # what one side names is installed for both
+        loops = [loop_taken(server, name, own.packages) for name in loops]
+    taken = [
+        way.model_copy(update={"factory": factory, "loop": name, "threads": way.threads or threads})
+        for way, name in zip(ways, loops, strict=True)
+    ]
+    return interface, server, taken, [f"served by {start}"] if start else []
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
