@@ -13,7 +13,7 @@ from pytest_httpserver import HTTPServer
 
 import build_from_source
 from bare import NOBODY, QUIET, Programs
-from duetbench.app import tools
+from duetbench.app import interpreters, tools
 from duetbench.app.declarations import OhaSpec
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
@@ -179,6 +179,23 @@ def test_interpreters_are_prebuilt_or_all_are_built_from_source(
     assert declared_interpreters.ensure(declared, QUIET)
     usual = len(declared.usual)
     assert made == ["prebuilt"] * usual + ["source"] * (usual if damaged else 0)
+
+
+@pytest.mark.real
+def test_what_was_installed_is_proven_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = Checkout.here().declared
+    usual, free = (Checkout.here().interpreter(name) for name in ("3.14", "3.14t"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    target, spec = tmp_path / "interpreters" / "source-1" / "3.14t", declared.interpreters["3.14t"]
+    with pytest.raises(SetupError, match="not right: free_threaded is False instead of True"):
+        declared_interpreters._make(target, spec, lambda *_: usual.executable, QUIET)
+    declared_interpreters._make(target, spec, lambda *_: free.executable, QUIET)
+    made = free.model_copy(update={"origin": "source"})
+    assert interpreters.read("3.14t", target) == made
+    (target / "made.json").unlink()
+    assert interpreters.read("3.14t", target) is None
 
 
 FILE: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]

@@ -96,7 +96,7 @@ def read(name: str, target: Path) -> Interpreter | None:
     facts = cache.facts(target)
     if facts is None or not Path(facts["executable"]).is_file():
         return None
-    return Interpreter.model_validate({"name": name, **facts})
+    return Interpreter.model_validate({**facts, "name": name})
 
 
 def prove(executable: Path) -> dict[str, Any]:
@@ -119,16 +119,6 @@ def prove(executable: Path) -> dict[str, Any]:
         raise SetupError(f"{executable} does not run: {error}; run `duetbench setup`") from error
 
 
-def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts:
-    """Return the facts of an interpreter, all but its name, to record or to use at once.
-
-    `executable` may be a script or a link that starts it. Raises SetupError if it does not run.
-    """
-    proof = prove(executable)
-    facts = {name: proof[name] for name in ("executable", "version", "free_threaded", "build")}
-    return {"origin": origin, "jit": jit and proof["jit"], **facts}
-
-
 def choose(
     root: Path, asked: str | None, narrator: Narrator, usual: Path | None = None
 ) -> Interpreter:
@@ -141,7 +131,8 @@ def choose(
     version = (asked or "").removesuffix(_JIT_SUFFIX)
     jit = version != (asked or "")
     stamps = (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
-    ours = [python for file in stamps if (python := read(file.parent.name, file.parent))]
+    folders = [file.parent for file in stamps]
+    ours = {place: python for place in folders if (python := read(place.name, place))}
 
     def order(python: Interpreter) -> tuple[bool, bool, bool, tuple[int, ...]]:
         """Of ours uv takes the first that fits: final versions before others, then newer ones."""
@@ -149,7 +140,7 @@ def choose(
         newest = tuple(-number for number in own.release)
         return python.jit != jit, python.free_threaded, own.is_prerelease, newest
 
-    search = [str(python.executable.parent) for python in sorted(ours, key=order)]
+    search = [str(python.executable.parent) for python in sorted(ours.values(), key=order)]
     if usual:
         with suppress(SetupError):  # it does not run, or is too old
             search.insert(0, str(identify(usual).executable.parent))
@@ -167,21 +158,28 @@ def choose(
             raise SetupError(f"{error}; choose another one by --with python=") from error
     if found.jit != jit:
         raise SetupError(f"{found.executable} has no JIT: install a CPython that is built with it")
-    same = (own for own in ours if (own.executable, own.jit) == (found.executable, jit))
-    return next(same, found)
+    for place, python in ours.items():
+        if (python.executable, python.jit) == (found.executable, jit):
+            cache.touch(place)
+            return python
+    return found
 
 
-def identify(program: Path, *, jit: bool = False) -> Interpreter:
-    """Describe the interpreter behind a program, such as an environment's or a script.
+def identify(
+    program: Path, name: str = "", origin: str = "found", *, jit: bool = False
+) -> Interpreter:
+    """Describe the interpreter behind a program, such as an environment's, a link or a script.
 
-    Raises SetupError if it does not run, or is too old.
+    The default name is that of its version. Raises SetupError if it does not run, or is too old.
     """
-    facts = describe(program, "found", jit=jit)
-    if Version(facts["version"]) < OLDEST:
-        raise SetupError(f"{program} is Python {facts['version']}: expected {OLDEST} or newer")
-    kind = InterpreterKind(free_threaded=facts["free_threaded"], jit=facts["jit"])
-    name = ".".join(facts["version"].split(".")[:2]) + kind.suffix
-    return Interpreter.model_validate({"name": name, **facts})
+    proof = prove(program)
+    if Version(proof["version"]) < OLDEST:
+        raise SetupError(f"{program} is Python {proof['version']}: expected {OLDEST} or newer")
+    kind = InterpreterKind(free_threaded=proof["free_threaded"], jit=jit and proof["jit"])
+    usual = ".".join(proof["version"].split(".")[:2]) + kind.suffix
+    facts = {key: proof[key] for key in ("executable", "version", "build")}
+    more = {"name": name or usual, "origin": origin, **kind.model_dump()}
+    return Interpreter.model_validate({**facts, **more})
 
 
 @dataclass(frozen=True)
