@@ -304,6 +304,12 @@ def test_uv_chooses_the_interpreter_of_a_project(
     assert (chosen.name, chosen.origin) == (name, ours.origin)
 
 
+def test_a_python_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    Programs(tmp_path).write("python", """echo '{"version": "3.10.1"}'""")
+    with pytest.raises(SetupError, match=r"python is Python 3\.10\.1: expected 3\.11 or newer"):
+        interpreters.identify(tmp_path / "python")
+
+
 @pytest.mark.real
 def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
