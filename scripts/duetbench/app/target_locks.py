@@ -10,7 +10,7 @@ with other versions.
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -162,7 +162,8 @@ def read(
 
 def put(root: Path, text: str, asked: Sequence[str], python: Interpreter) -> Stack:
     """Write the lock of a copy, and what it was resolved from beside it."""
-    addresses, file = _addresses(text), root / FOLDER / f"{STACK}.txt"
+    addresses = {name_of(line): line for line in _names(text) if " @ " in line}
+    file = root / FOLDER / f"{STACK}.txt"
     lines = (f"{addresses.get(name_of(line), line)}\n" for line in asked)
     stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
@@ -175,11 +176,6 @@ def _names(text: str) -> tuple[str, ...]:
         str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
         for one in filter(None, map(parse_line, text.splitlines()))
     )
-
-
-def _addresses(text: str) -> dict[str, str]:
-    """Map the packages that a lock names by an address to their requirements."""
-    return {name_of(line): line for line in _names(text) if " @ " in line}
 
 
 def _places(match: re.Match[str], root: Path, python: Interpreter) -> Iterator[Path]:
@@ -321,29 +317,19 @@ def add_packages(
     lacking = sorted(set(names) - given.packages.keys())
     listed = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
     asked = [line for line in listed if not line.startswith("--")]
-    text, own = given.lock.read_text("utf-8"), given.packages
-    addresses = _addresses(text)
+    text = given.lock.read_text("utf-8")
     if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
         added = _compile(
             LockFile(root, given.lock, ", ".join(lacking)), [], python, narrator,
-            lines=(*stacks.indexes(text).splitlines(), *addresses.values(), *lacking),
-            keep="\n".join(_pins(like[1].packages, ())) if like else "",
-            pins=_pins(own, addresses),
-        )  # fmt: skip
-        more = added.splitlines()
-        text += "".join(f"{line}\n" for line in more if name_of(line) not in {"", *own})
+            lines=(*stacks.indexes(text).splitlines(), *lacking),
+            keep=like[1].lock.read_text("utf-8") if like else "",
+            pins=[line.partition(" --hash=")[0] for line in text.splitlines() if name_of(line)],
+        ).splitlines()  # fmt: skip
+        own = {"", *given.packages}
+        text += "".join(f"{line}\n" for line in added if name_of(line) not in own)
     return put(root, text, [*asked, *lacking], python)
-
-
-def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
-    """Pin packages, except those of an address or a commit."""
-    return [
-        f"{name}=={version}"
-        for name, version in packages.items()
-        if name not in addresses and not version.startswith(stacks.GIT)
-    ]
 
 
 def _compile(
