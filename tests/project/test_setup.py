@@ -13,11 +13,13 @@ from pathlib import Path
 import filelock
 import pytest
 
+from bare import QUIET
 from bench import Done, invoke
 from duetbench.app import interpreters
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
+from observatory.cli.setup import set_up
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
@@ -185,3 +187,13 @@ def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Pat
         assert cache.make(shelf / "new", build=lambda _: {}, say=print)
     there = [young, busy, used, staging, elsewhere]
     assert [path.is_dir() for path in (*there, old)] == [True] * 5 + [False]
+
+
+@pytest.mark.real
+def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it stays, however long ago it was measured with."""
+    used: list[Path] = []
+    monkeypatch.setattr(cache, "touch", used.append)
+    assert not any(set_up(Checkout.here(), QUIET).values())
+    kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
+    assert kinds == {"tools", "interpreters", "environments"}
