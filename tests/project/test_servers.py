@@ -173,6 +173,14 @@ def test_a_server_is_started_as_in_production(
     assert start_of.replace(f", as {file} says", "") == said
 
 
+def test_what_is_installed_to_serve_is_the_server_and_its_loop() -> None:
+    assert SERVERS["granian"].needs("asyncio") == {"granian"}
+    assert SERVERS["gunicorn"].needs("gevent") == {"gunicorn", "gevent", "packaging"}
+    assert SERVERS["uvicorn-worker"].needs("uvloop") == {
+        "uvicorn-worker", "gunicorn", "uvicorn", "uvloop",
+    }  # fmt: skip
+
+
 def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) -> None:
     """It is installed for both, so what the other one would take by itself is settled before."""
     target = Target(app="a:b", interface="asgi", server="uvicorn")

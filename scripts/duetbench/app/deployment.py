@@ -129,7 +129,7 @@ def deploy_all(
     deployed: list[Subject] = []
     like: tuple[Stack, Stack] | None = None
     served = ((SERVERS[way.server or server], way.loop) for way in ways)
-    needs = {name for by, loop in served for name in by.needs(interface, loop)}
+    needs = {name for by, loop in served for name in by.needs(loop)}
     for bare, own in reversed(sides):
         stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
         like = own, stack

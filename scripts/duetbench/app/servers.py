@@ -32,11 +32,6 @@ KEEP_ALIVE: Final = "60"
 hands."""
 
 
-def _loop(_interface: Interface, loop: str) -> frozenset[str]:
-    """An event loop that is no part of Python has the name of its distribution."""
-    return frozenset({loop} - {AUTO, "asyncio", "none"})
-
-
 _FIXED: Final = re.compile(
     r"--(?:host|port|fd|uds|bind|insecure-bind|workers|loop|interface|factory|app-dir|chdir|reload"
     r"|daemon|threads|blocking-threads|worker-class)?(?:=.*)?|-[bwkD].*"
@@ -61,7 +56,7 @@ class Server:
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
-        loads: Distributions that an interface on a loop makes it load, beyond its own requirements.
+        requires: Distributions that it needs beside its own requirements.
     """
 
     name: str
@@ -72,13 +67,15 @@ class Server:
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
-    loads: Callable[[Interface, str], frozenset[str]] = _loop
+    requires: frozenset[str] = frozenset()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
 
-    def needs(self, interface: Interface, loop: str) -> frozenset[str]:
-        """List the distributions that serve an interface on a loop."""
-        return self.loads(interface, loop) | {self.name}
+    def needs(self, loop: str) -> set[str]:
+        """List the distributions that serve on a loop, which is one unless it is Python's own."""
+        loops = {loop} - {AUTO, "asyncio", "none"}
+        # Gunicorn's worker for gevent imports packaging, but does not require it.
+        return {self.name, *self.requires, *loops, *({"packaging"} if loop == GEVENT else ())}
 
 
 def _granian(case: Case, port: int) -> str:
@@ -88,12 +85,6 @@ def _granian(case: Case, port: int) -> str:
         f"--workers {case.workers} --loop {case.loop} --backlog {GRANIAN_BACKLOG} "
         f"{blocking}{SERVED}"
     )
-
-
-def _beside_gunicorn(interface: Interface, loop: str) -> frozenset[str]:
-    if loop == GEVENT:
-        return frozenset({GEVENT, "packaging"})  # which its worker imports, but does not require
-    return _loop(interface, loop) if interface == "asgi" else frozenset()
 
 
 def _uvicorn(case: Case, port: int) -> str:
@@ -165,7 +156,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
-            loads=_beside_gunicorn,
         ),
         Server(
             name="uvicorn-worker",
@@ -174,7 +164,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            loads=lambda *served: _loop(*served) | {"gunicorn", "uvicorn"},
+            requires=frozenset({"gunicorn", "uvicorn"}),
         ),
     )
 }
