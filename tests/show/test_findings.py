@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import synthetic
 from comparing import OPEN_RATE, Judged, comparison_of
-from duetbench.core.comparison import CaseComparison, Comparison, Duet
+from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Run
 from duetbench.load.summary import RunSummary, summarise
@@ -131,8 +131,7 @@ def a_comparison(head: Case, ratio: float, n: int = 16, **more: Any) -> Comparis
     sizes = {"low": ratio / 1.05, "ratio": ratio, "high": ratio * 1.05, "n": n}
     judged = OPEN_RATE.model_copy(update={**sizes, "alone": more.pop("alone", False)})
     judged = judged.model_copy(update={"subject": more.pop("metric", "throughput")})
-    duets = more.pop("pairs", ())
-    case = CaseComparison(case=head, because="", duets=duets)
+    case = CaseComparison(case=head, because="")
     row = Judged(case, (judged.model_copy(update={"case": head.id}),))
     pythons = (twice().interpreters[0].model_copy(update={"name": name}),)
     update = {"kind": "setting" if any(words) else "interpreter", "interpreters": pythons}
@@ -223,23 +222,6 @@ def test_the_comparison_with_most_samples_answers_and_what_others_decide_is_said
     assert not said(of(1.9, 2)).comparison
     cannot = said(many, runs=[twice()], cannot="There are two cores.")
     assert (cannot.verdict, cannot.reason) == ("cannot be asked here", "There are two cores.")
-
-
-def test_launches_by_turns_say_what_was_not_judged() -> None:
-    """Pairs of 1.2, 1.3 and 1.4: 1.297 (1.07…1.57)."""
-    free = synthetic.make_case("demo/x/py3.14t")
-    pairs = tuple(
-        Duet(
-            case=free.id, order=n, head_first=False, seconds=9, alone=True,
-            base={"response_max": 0.1}, head={"response_max": ratio / 10},
-        )
-        for n, ratio in enumerate((1.2, 1.3, 1.4))
-    )  # fmt: skip
-    found = a_comparison(free, 1.9, pairs=pairs)
-    answer = said(found, metric="response_max")
-    assert answer.ours is not None
-    assert (answer.ours.low, answer.ours.high) == pytest.approx((1.071, 1.572), rel=1e-3)
-    assert answer.reason.startswith("by 3 pairs of launches by turns on other-2c")
 
 
 def test_what_was_not_measured_is_never_claimed() -> None:

@@ -17,7 +17,7 @@ from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
 from duetbench.host import files
-from observatory.show.site import asv_site
+from observatory.show.site import asv_site, build
 from observatory.show.site.build import Folder
 from observatory.store.night import NightRecord, ShardRecord
 
@@ -140,7 +140,7 @@ def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
     assert asv_site.NONE in sites.build_site(tmp_path, with_asv=True).notes
     assert asv_site.NONE in text_of(tmp_path, "asv")
     assert sites.build_site(tmp_path).notes == ()
-    assert asv_site.LEFT_OUT in text_of(tmp_path, "asv")
+    assert build.NO_ASV in text_of(tmp_path, "asv")
 
 
 def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(

@@ -19,8 +19,8 @@ from duetbench.host import files, result_files
 from made_up import History
 from observatory.cli.backfill import backfill_command
 from observatory.show import addresses
-from observatory.show.site import words
 from observatory.show.site.pages import case, trends
+from observatory.show.site.pages import case as case_page
 from observatory.show.site.pages.site import Site
 from observatory.store.change import SeriesName
 from site_builds import JSON, a_run
@@ -40,7 +40,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, History]:
 
 @pytest.fixture(scope="module")
 def real(reference_site: Site) -> dict[str, str]:
-    return {page.path.removesuffix("index.html"): page.text for page in case.pages(reference_site)}
+    return {page.address: page.make() for page in case.pages(reference_site)}
 
 
 def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, History]) -> None:
@@ -48,7 +48,7 @@ def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, History])
     (table,) = site.sources.tables
     moved = {one.series.case: one for one in site.changes}
     name = next(one for one in imagined.cases if one in moved)
-    files = {page.path: page.text for page in case.pages(site)}
+    files = {addresses.file(page.address): page.make() for page in case.pages(site)}
     document = json.loads(files[addresses.file(addresses.data_file(name))])
     (found,) = document["tables"]
     row = table.row(name)
@@ -114,7 +114,7 @@ def test_a_case_shows_its_ratio_first_and_tells_it_from_its_own_figures(tmp_path
     for day in (18, 19):
         files.save(tmp_path / "results", a_run(day, machine=a_file(1).machine))
     site = site_builds.gather_site(tmp_path)
-    pages = {page.path: page.text for page in case.pages(site)}
+    pages = {addresses.file(page.address): page.make() for page in case.pages(site)}
     page = pages[addresses.file(addresses.case(JSON))]
     lead = r"compared with the fixed stack A on.*?<strong>1\.250 ×</strong>.*?±2\.3 %"
     assert re.search(lead, page, re.DOTALL)
@@ -151,12 +151,12 @@ def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:
     run = a_run(1).model_copy(update={"profile": profile, "commit": commit})
-    assert words.point_command(case, run) == expected
+    assert case_page.point_command(case, run) == expected
 
 
 def test_the_command_of_a_past_stack_has_options_of_backfill() -> None:
     night = a_file(1, of(JSON, ratio(1.0)))
-    _, verb, *options = shlex.split(words.point_command("a/b", night))
+    _, verb, *options = shlex.split(case_page.point_command("a/b", night))
     assert verb == "backfill"
     assert options[1::2] == ["2026-11-01", "2026-11-01", "a/b"]
     offered = inspect.signature(backfill_command).parameters

@@ -69,7 +69,7 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
     row = partial(PlotRow, verdict="▼ worse", figure="+2.0 %", interval="+1.0…+3.0 %")
     groups = {"all": [row("a", "worse", sure), row("b", "open", wide)]}
     plot = interval_plot(
-        Caption("x", "Throughput"), groups, scale, str, title="change", samples="duets", sides=True
+        Caption("x", "Throughput"), groups, scale, str, title="change", samples="duets"
     )
     title, *found = rows(plot)
     assert texts(title) == ["all"]

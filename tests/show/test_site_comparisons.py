@@ -46,7 +46,7 @@ def test_every_stored_comparison_has_its_page(site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def written(reference_site: Site) -> dict[str, str]:
-    return {page.path: page.text for page in experiment.pages(reference_site)}
+    return {addresses.file(page.address): page.make() for page in experiment.pages(reference_site)}
 
 
 def test_a_page_answers_its_question_with_figures_of_the_reference_runs(

@@ -17,8 +17,10 @@ from duetbench.core.model import Verdict
 from duetbench.host import files
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.front import headline_case
-from observatory.show.site.pages.site import Site, repository
+from observatory.show.site.pages.site import Site
 from observatory.store.change import Change, SeriesName
+from observatory.trend.reading import Sources
+from repos import git
 from site_builds import JSON
 
 pytestmark = pytest.mark.long
@@ -148,13 +150,17 @@ def test_it_says_what_to_type_as_the_readme_does(
         ("https://user:secret@forge.example/a/b.git", "https://forge.example/a/b"),
         ("git@forge.example:a/b.git", "https://forge.example/a/b"),
         ("/srv/a/b.git", ""),
-        (None, ""),
     ],
-    ids=["https", "ssh", "folder", "none"],
 )
-def test_the_repository_is_known_by_its_remote(remote: str | None, address: str) -> None:
-    assert repository({}, remote) == address
-    assert repository({"GITHUB_REPOSITORY": "c/d"}, remote) == "https://github.com/c/d"
+def test_the_repository_is_known_by_its_remote(
+    remote: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "remote", "add", "origin", remote)
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert Site(tmp_path, tmp_path, Sources()).repository == address
+    monkeypatch.setenv("GITHUB_REPOSITORY", "c/d")
+    assert Site(tmp_path, tmp_path, Sources()).repository == "https://github.com/c/d"
 
 
 def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:

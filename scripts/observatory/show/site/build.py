@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -20,7 +19,7 @@ from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, experiment, front, packages, sides
-from observatory.show.site.pages.site import PageFile, Site, group, render
+from observatory.show.site.pages.site import Page, Site, group, spare
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 
@@ -34,6 +33,16 @@ OURS: Final = (
     *("static", "why", "x"),
 )
 """Folders that hold only the site: a build begins by removing them."""
+NO_ASV: Final = "asv's site was left out (--no-asv)"
+
+KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (
+    experiment.pages,
+    case.pages,
+    sides.pages,
+    packages.pages,
+    front.pages,
+)
+"""Every kind of page; add the function of a new one here. The last one lists all failures."""
 
 _LEVEL: Final = 3  # of compression: a tenth larger than by the usual one, in half the time
 
@@ -54,12 +63,7 @@ class Folder:
         if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self.lost.append(f"{name!r}: expected the name of a file inside the site")
             return
-        if name in self.names:
-            return
-        try:
-            data = make()
-        except Exception as problem:  # of one file, whatever it is
-            self.lost.append(f"{name}: left out ({type(problem).__name__}: {problem!s:.200})")
+        if name in self.names or (data := spare(self.lost, name, make, None)) is None:
             return
         path = self.root / name
         try:
@@ -108,22 +112,21 @@ def build(
     folder.put(f"static/{STYLES.name}", lambda: STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
-    no_asv, unread = asv_site.LEFT_OUT, list[str]()
-    if with_asv:
-        no_asv = asv_site.bring(root, results, folder.put, narrator, unread)
+    no_asv: list[str] = []
+    inside = asv_site.files(root, results, narrator, no_asv) if with_asv else {}
+    for name, data in inside.items():
+        folder.put(f"{addresses.ASV}{name}", partial(bytes, data))
     _copy(folder, site)
-    others = []
-    if no_asv:
-        how = "In a checkout with asv's results, `observatory site` builds them"
-        title = "This site has no pages of asv"
-        others = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")]
-    pages = [page for kind in KINDS for page in _pages(kind, site)] + others
-    for page in pages:
-        folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
-    missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
+    pages = 0
+    for page in _pages(site, [] if inside else no_asv or [NO_ASV]):
+        text = spare(site.broken, page.title, page.make, None)
+        if text is None:
+            text = _missing(site, page.address, page.title, site.broken[-1]).make()
+        file = addresses.file(page.address)
+        folder.put(file, partial(text.encode, "utf-8", "replace"))
+        pages += file.endswith(".html")
     return BuildReport(
-        pages=len({page.path for page in pages if page.path.endswith(".html")}),
-        notes=(*sources.problems, *sources.notes, *missing, *site.broken, *folder.lost),
+        pages, (*sources.problems, *sources.notes, *no_asv, *site.broken, *folder.lost)
     )
 
 
@@ -144,23 +147,23 @@ def _folder(output: Path) -> Folder:
     return folder
 
 
-KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
-    experiment.pages,
-    case.pages,
-    sides.pages,
-    packages.pages,
-    front.pages,
-)
-"""Every kind of page; add the function of a new one here. The last one lists all failures."""
-
-
-def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[PageFile]:
-    """Make the pages of a kind up to a failure in what combines many files, which is told."""
-    try:
-        yield from kind(site)
-    except Exception as problem:
+def _pages(site: Site, no_asv: Iterable[str]) -> Iterator[Page]:
+    """List all pages; a kind without a list, as of files that make no sense together, is told."""
+    for reason in [*no_asv][-1:]:
+        how = "In a checkout with asv's results, `observatory site` builds them"
+        title = "This site has no pages of asv"
+        yield _missing(site, addresses.ASV, title, f"{reason}. {how}")
+    for kind in KINDS:
         name = kind.__module__.rpartition(".")[2]
-        site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
+        yield from spare(site.broken, f"pages of {name}", partial(_list, kind, site), [])
+
+
+def _list(kind: Callable[[Site], Iterator[Page]], site: Site) -> list[Page]:
+    return [*kind(site)]
+
+
+def _missing(site: Site, address: str, title: str, reason: str) -> Page:
+    return site.page(address, title, "missing", lambda: {"reason": reason})
 
 
 def _copy(folder: Folder, site: Site) -> None:
@@ -172,12 +175,12 @@ def _copy(folder: Folder, site: Site) -> None:
         own = place.endswith(".json")
         make = of_place[0].read_bytes if own else partial(_archive, sorted(of_place))
         folder.put(addresses.file(place), make)
-    records = chain(
-        ((addresses.change_file(change.id), change.path) for change in sources.changes),
-        ((addresses.comparison_file(one.id), one.path) for one in sources.comparisons),
-    )
-    for address, path in records:
-        folder.put(addresses.file(address), (results / path).read_bytes)
+    for change in sources.changes:
+        file = addresses.file(addresses.change_file(change.id))
+        folder.put(file, (results / change.path).read_bytes)
+    for comparison in sources.comparisons:
+        file = addresses.file(addresses.comparison_file(comparison.id))
+        folder.put(file, (results / comparison.path).read_bytes)
 
 
 def _archive(paths: Iterable[Path]) -> bytes:

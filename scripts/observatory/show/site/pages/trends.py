@@ -17,7 +17,7 @@ from observatory.show.claims import over
 from observatory.show.site import words
 from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
-from observatory.show.site.words import day, drawing
+from observatory.show.site.words import day, fill
 from observatory.trend import table as history
 from observatory.trend.table import Figures, Nights, Point, Table
 
@@ -195,4 +195,4 @@ def chart(about: Caption, config: Mapping[str, Any], case: str, table: Table, of
         for point in reversed(points)
         for night in [point.night]
     ]
-    return drawing("plot.html.j2", about=about, config=config, title=title(metric), rows=rows)
+    return fill("plot.html.j2", about=about, config=config, title=title(metric), rows=rows)
