@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -141,26 +140,6 @@ def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
     assert asv_site.NONE in text_of(tmp_path, "asv")
     assert sites.build_site(tmp_path).notes == ()
     assert build.NO_ASV in text_of(tmp_path, "asv")
-
-
-def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
-    tmp_path: Path,
-) -> None:
-    """August's are, and pages link the archive; September's to November's have their own."""
-    kept: list[Path] = []
-    for month in (8, 8, 9, 10, 11):
-        run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
-        kept.append(files.save(tmp_path / "results", run))
-    sites.build_site(tmp_path)
-    site, archive = tmp_path / "site", f"runs/{runs.MACHINE.id}-202608.zip"
-    with zipfile.ZipFile(site / archive) as packed:
-        assert {name: packed.read(name) for name in packed.namelist()} == {
-            path.name: path.read_bytes() for path in kept[:2]
-        }
-    assert all((site / "runs" / path.name).read_bytes() == path.read_bytes() for path in kept[2:])
-    named = [archive, *(f"runs/{path.name}" for path in kept[2:])]
-    there = {path.relative_to(site).as_posix() for path in (site / "runs").iterdir()}
-    assert there == {*named}
 
 
 def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:

@@ -37,9 +37,6 @@ V = TypeVar("V")
 W = TypeVar("W")
 Context = Mapping[str, Any]
 
-_MONTH: Final = len("202611")  # begins the id of a run, and of points
-_MONTHS: Final = 3  # whose raw files are not in an archive
-
 
 def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     """Collect the values of each key; keys and values keep their order."""
@@ -186,20 +183,9 @@ class Site:
 
     @cached_property
     def raw(self) -> Mapping[str, str]:
-        """Addresses of the files of runs and points, or of the archives with them, by id.
-
-        A machine's newest months have files of their own.
-        """
-        points = {record.id: Path(record.path) for record in self.sources.points}
-        paths = (points | self.sources.runs).items()
-        raw = {}
-        for (kind, machine), names in group((p.parts[-4:-2], n) for n, p in paths).items():
-            own = sorted({name[:_MONTH] for name in names})[-_MONTHS:]
-            for name in names:
-                archive = addresses.raw(f"{kind}/", f"{machine}-{name[:_MONTH]}", "zip")
-                file = addresses.raw(f"{kind}/", name)
-                raw[name] = file if name[:_MONTH] in own else archive
-        return raw
+        """Addresses of the files of runs and points, by id."""
+        points = {record.id: addresses.raw("points/", record.id) for record in self.sources.points}
+        return points | {name: addresses.raw(addresses.RUNS, name) for name in self.sources.runs}
 
     def quote(self, record: Change) -> Quote | None:
         """Return the quoted size of the release that a change names first."""
