@@ -35,7 +35,6 @@ from observatory.trend import quotes
 from observatory.trend.reading import Sources
 from observatory.trend.releases import judged
 from observatory.trend.table import points, tables
-from repos import git
 from site_builds import ALONE, FREE, JSON, change, page
 
 pytestmark = pytest.mark.long
@@ -229,23 +228,6 @@ def test_it_says_what_to_type_as_the_readme_does(
     readme = (PROJECT / "README.md").read_text("utf-8")
     assert said[1] == "uvx --from git+https://github.com/OWNER/duetbench"
     assert f"$ duetbench {said[2]} {said[3]} " in readme
-
-
-@pytest.mark.parametrize(
-    ("remote", "address"),
-    [
-        ("https://user:secret@forge.example/a/b.git", "https://forge.example/a/b"),
-        ("git@forge.example:a/b.git", "https://forge.example/a/b"),
-        ("/srv/a/b.git", ""),
-    ],
-)
-def test_the_repository_is_known_by_its_remote(
-    remote: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "remote", "add", "origin", remote)
-    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    assert Site(tmp_path, tmp_path, Sources()).repository == address
 
 
 def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:

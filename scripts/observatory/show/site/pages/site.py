@@ -6,16 +6,13 @@ bytes.
 """
 
 import os
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import HistoryError
-from duetbench.host import git
 from duetbench.load.summary import RunSummary
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, experiments, quoting
@@ -28,10 +25,6 @@ from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes, judged
 from observatory.trend.table import Table
 
-_REMOTE: Final = (
-    r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
-)
-"""An address of git on a forge, without the credentials in it."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
@@ -104,18 +97,9 @@ class Site:
 
     @cached_property
     def repository(self) -> str:
-        """Address of the repository whose workflow builds the site, or of git's remote `origin`.
-
-        Empty if neither is a repository on the web.
-        """
-        if name := os.environ.get("GITHUB_REPOSITORY"):
-            return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
-        try:
-            remote = git.ask_or_none(self.root, "remote", "get-url", "origin")
-        except HistoryError:
-            remote = None
-        known = re.fullmatch(_REMOTE, remote or "")
-        return f"https://{known['host']}/{known['name']}" if known else ""
+        """Address of the repository whose workflow builds the site; empty if none does."""
+        name, server = map(os.environ.get, ("GITHUB_REPOSITORY", "GITHUB_SERVER_URL"))
+        return f"{server or 'https://github.com'}/{name}" if name else ""
 
     @cached_property
     def published(self) -> Mapping[str, Published]:

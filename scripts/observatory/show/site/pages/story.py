@@ -21,7 +21,7 @@ from observatory.show.site.pages.site import Site
 from observatory.show.site.pages.trends import alike
 from observatory.show.site.words import day
 from observatory.trend.quotes import Quote, sides
-from observatory.trend.releases import ReleaseAxis, ReleaseEffect, Result
+from observatory.trend.releases import START, ReleaseAxis, ReleaseEffect, Result
 
 MOST: Final = 9
 """Most measurements below a quoted size."""
@@ -61,20 +61,14 @@ def still_there(site: Site, quote: Quote) -> str:
 def function(site: Site, quote: Quote) -> RowText | None:
     """Return the function that moved most with a release's effect on requests.
 
-    Functions of other packages that moved are left out, unless they can only move together.
+    Functions of other packages that moved are left out, and changes that are mostly another's.
     """
-    if quote.metric == "start_cpu":
-        return None
-    causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
-    together = {quote.package}.union(*(names for names in causes if quote.package in names))
-    # A change that is mostly another release's is not counted.
-    own = [change for change in site.changes if change.releases[:1] and site.quote(change) == quote]
-    for text, _ in quoting.explanations(change for change in own if change.blames(*quote.key)):
-        moved = {move.package for move in text.record.packages} - together
+    own = (change for change in site.changes if site.quote(change) == quote)
+    for text, _ in quoting.explanations(own) if quote.metric != START else ():
+        others = {move.package for move in text.record.packages} - {quote.package}
         change = text.record.instructions.head - text.record.instructions.base
         for line in text.rows:
-            with_it = (line.row.head - line.row.base) * change > 0
-            if with_it and line.row.package not in moved:
+            if (line.row.head - line.row.base) * change > 0 and line.row.package not in others:
                 return line
     return None
 
