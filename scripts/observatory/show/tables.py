@@ -80,12 +80,16 @@ def of_answers(answers: Iterable[Answer]) -> FigureTable:
 
 
 def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
-    """Make all tables of one experiment: the declared ones, then one of the remaining cases."""
+    """Make all tables of one experiment: the declared ones, then one of the remaining cases.
+
+    A declared table is left out if those before it show all of its cases.
+    """
     tables, rest = [], list(cases)
     for layout in about.tables:
         chosen = [case for case in cases if any(fnmatchcase(case.id, g) for g in layout.select)]
-        rest = [case for case in rest if case not in chosen]
-        tables += [_table(layout, chosen, about)] if chosen else []
+        if any(case in rest for case in chosen):
+            rest = [case for case in rest if case not in chosen]
+            tables.append(_table(layout, chosen, about))
     if rest:
         title = "Further cases" if tables else "All cases"
         columns = (name for name in COLUMNS if any(name in case.metrics for case in rest))
@@ -97,7 +101,11 @@ def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTabl
 
 
 def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) -> FigureTable:
-    keys, cases = layout.keys, sorted(cases, key=lambda case: _place(case, layout.keys))
+    """Make the table of a layout; cases get their ids if the keys do not distinguish them."""
+    keys = layout.keys
+    if len({_keys(case, keys) for case in cases}) < len(cases):
+        keys = (*keys, "id")
+    cases = sorted(cases, key=lambda case: _place(case, keys))
     rows = (
         FigureRow(
             _keys(case, keys),
