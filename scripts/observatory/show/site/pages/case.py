@@ -45,7 +45,6 @@ def _page(site: Site, case: str) -> Context:
     line = tables[0] if tables and tables[0].length(case) > 1 else None
     quoted = [(record, site.quote(record)) for record in changes]
     return {
-        "description": f"Trend and newest figures of {case}.",
         "case": case,
         "experiment": experiment if experiment in site.experiments else "",
         "views": [

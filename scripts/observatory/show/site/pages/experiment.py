@@ -20,13 +20,11 @@ from observatory.show.site.pages.site import Context, Page, Site
 
 _TONES: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
-_ABOUT: Final = "Questions about the Python web stack, each with its answer and figures."
 
 
 def pages(site: Site) -> Iterator[Page]:
     """List the experiments, and a page for each."""
-    listed = partial(dict[str, object], description=_ABOUT, questions=site.experiments.values())
-    yield site.page(addresses.EXPERIMENTS, "Experiments", "experiments", listed)
+    yield site.page(addresses.EXPERIMENTS, "Experiments", "experiments")
     for name in site.experiments:
         yield site.page(addresses.experiment(name), name, "experiment", partial(_page, site, name))
 
@@ -40,7 +38,6 @@ def _page(site: Site, name: str) -> Context:
         measure += ["--select", f"{glob.escape(name)}/*"]
     return {
         "title": section.title,
-        "description": section.question or f"Figures of the experiment {name}.",
         "chart": draw(answers),
         "reasons": [(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
         "section": section,

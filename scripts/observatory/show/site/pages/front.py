@@ -24,10 +24,6 @@ from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
 from observatory.trend.table import Table
 
-_ABOUT: Final = (
-    "Which release made Python web apps slower, by how much, and how sure that is; "
-    "and the same question for your own application."
-)
 _YEAR: Final = timedelta(days=366)
 _ROWS: Final = 10  # releases of the newest year that the page draws
 _HEADING: Final = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
@@ -57,7 +53,6 @@ def _front(site: Site) -> Context:
     known = trends.year(site, headline, site.cases[headline][0]) if headline else (None, "")
     worse = (c for c in site.changes if c.status == "open" and c.verdict is Verdict.WORSE)
     return {
-        "description": _ABOUT,
         "cards": cards(site, year),
         "nights": max((table.nights for table in tables), key=len, default=()),
         "last": max(times, default=0),
@@ -67,7 +62,6 @@ def _front(site: Site) -> Context:
         "record": next(iter(site.sources.night_records[-1:]), None),
         "slower": len({site.story(change) for change in worse}),
         "rows": rows(site, sorted(year, key=lambda quote: -quote.size)[:_ROWS]),
-        "questions": site.experiments.values(),
         "problems": (*site.sources.problems, *site.broken),
     }
 

@@ -21,7 +21,6 @@ from observatory.trend.quotes import Quote
 from observatory.trend.releases import START, ReleaseAxis, Result
 from observatory.trend.table import points, tables
 
-_ABOUT: Final = "What each release of the Python web stack's packages did to requests."
 _FIRST: Final = "Each release alone, with the 95 % interval of its ratio to the fixed stack."
 
 
@@ -41,7 +40,6 @@ def pages(site: Site) -> Iterator[Page]:
 def _list(site: Site) -> Context:
     measured = (release.when for axis in site.effects for release in axis.measured)
     return {
-        "description": _ABOUT,
         "rows": story.rows(site, sorted(site.quotes.values(), key=lambda quote: -quote.size)),
         "unknown": [record for record in site.changes if not site.quote(record)],
         "judged": Counter(package for package, _ in site.judged),
@@ -60,9 +58,7 @@ def _package(site: Site, name: str) -> Context:
     largest = quotes[0] if quotes else None
     axes = [axis for axis in site.effects if axis.package == name]
     axes.sort(key=lambda axis: not largest or axis.machine.id != largest.machine)
-    about = f"The effect of each measured release of {name} on requests."
     return {
-        "description": f"{quoting.finding(largest, within=True)}." if largest else about,
         "name": name,
         "rows": story.rows(site, quotes),
         "judged": sum(package == name for package, _ in site.judged),
@@ -112,7 +108,6 @@ def _release(site: Site, quote: Quote) -> Context:
     alone = next((record.evidence for record in caused if len(record.releases) == 1), None)
     return {
         "title": quoting.finding(quote),
-        "description": f"{quoting.finding(quote, within=True)}.",
         "quote": quote,
         "figures": story.before_after(site, quote),
         "code": story.function(site, quote),

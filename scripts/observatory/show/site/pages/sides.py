@@ -17,9 +17,6 @@ from observatory.show.site.charts import bar
 from observatory.show.site.pages.site import Context, Page, Site, group
 
 _MOST: Final = 3  # figures of a row
-_ABOUT: Final = (
-    "What another server, event loop, interpreter or setting changes, measured side by side."
-)
 
 SideRow = tuple[Comparison, CaseName, Markup, list[tuple[Verdict, str]]]
 """What a case does on the second side: its largest effect, drawn, and others in words."""
@@ -43,7 +40,7 @@ def _sides(site: Site) -> Context:
     }
     ordered = sorted(newest.items(), key=lambda entry: entry[1].base.kind != "setting")
     rows = ((title, row) for (title, case), record in ordered for row in _rows(record, case))
-    return {"description": _ABOUT, "groups": group(rows)}
+    return {"groups": group(rows)}
 
 
 def _title(comparison: Comparison) -> str:
