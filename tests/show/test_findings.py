@@ -151,15 +151,15 @@ def compared(
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
-    """1.9 (1.81…2.00), as the statement divides it, whichever was head; twice by launches."""
+    """1.9 (1.81…2.00), as the statement divides it, whichever was head; twice by more launches."""
     gil, free = map(synthetic.make_case, (GIL, FREE))
     head, base, ratio = (gil, "3.14t", 1 / 1.9) if swapped else (free, "3.14", 1.9)
-    answer = said(compared(head, ratio, python=base, alone=swapped))
+    answer = said(compared(head, ratio, 3, python=base, alone=swapped))
     assert answer.ours is not None
     assert (answer.ours.estimate, answer.ours.low) == pytest.approx((1.9, 1.9 / 1.05))
     kind = "pairs of launches by turns" if swapped else "duets"
-    assert answer.reason == f"by 16 {kind} on other-2c, 2026-11-20"
-    assert answer.comparison == "20-16"
+    assert answer.reason == f"by 3 {kind} on other-2c, 2026-11-20"
+    assert answer.comparison == "20-3"
     assert not said(compared(head, ratio, python="3.15t")).comparison, "of other sides"
     assert not said(compared(head, ratio, python=base, subject="pss_steady")).comparison
 

@@ -183,12 +183,6 @@ def test_a_release_that_could_not_be_measured_is_no_base() -> None:
     assert [point.reason for point in points(table, JSON, CPU)] == ["", "no wheel", ""]
 
 
-def test_of_several_changes_of_a_release_the_narrowest_is_quoted() -> None:
-    """Relative to the size: 2 of 105."""
-    records = [change(name, ratio=ratio) for name, ratio in (("a", 1.02), ("b", 1.05), ("c", 1.03))]
-    assert [q.ratio.estimate for q in quotes.quotes({}, records).values()] == [1.05]
-
-
 def test_the_picture_is_of_requests_with_most_nights_and_then_most_changes(tmp_path: Path) -> None:
     """One night is no picture, and two are."""
     short = "asgi-wsgi/short/py3.14"

@@ -92,11 +92,7 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     if not known or sum(bool(point.figure) for point in points(table, case, metric)) < 2:
         return None
     of = table.planned_nights(case)
-    document = trends.document(site, case, {table: of}, metric)
-    own = f"{axis.package} "
-    for line in document["tables"]:
-        marks = [mark for mark in line["changes"] if mark["name"].startswith(own)]
-        line["changes"] = [{**mark, "name": mark["name"].removeprefix(own)} for mark in marks]
+    document = trends.document(site, case, {table: of}, metric, axis.package)
     about = Caption("releases", f"{quoting.title(metric)}: {case_names.name(case)}", _FIRST)
     config = {"document": document, "metric": metric, "releases": True}
     return trends.chart(about, config, case, table, of)

@@ -70,8 +70,10 @@ def cells(point: Point) -> tuple[str, str, str]:
     return write(figure.estimate), formats.spread(write, figure), ""
 
 
-def document(site: Site, case: str, series: Mapping[Table, Nights], only: str = "") -> Document:
-    """Make a case's data file: its series in these nights, or one metric's, with events."""
+def document(
+    site: Site, case: str, series: Mapping[Table, Nights], only: str = "", package: str = ""
+) -> Document:
+    """Make a case's data file: its series in these nights, or one metric's, with marks."""
     tables = []
     for table, of in series.items():
         headers = [table.nights[night] for night in of.tolist()]
@@ -87,7 +89,7 @@ def document(site: Site, case: str, series: Mapping[Table, Nights], only: str = 
                 "note": [header.reason(case) for header in headers],
                 "duets": figures[..., 3].max(axis=1).astype(int).tolist(),
                 "metrics": [_metric(name, figures[:, table.metrics.index(name)]) for name in shown],
-                "changes": [mark for metric in shown for mark in marks(site, case, metric)],
+                "changes": [m for name in shown for m in marks(site, case, name, package)],
             }
         )
     return {"format": FORMAT, "case": case, "tables": tables}
@@ -103,20 +105,27 @@ def _metric(name: str, figures: Figures) -> dict[str, Any]:
     return {"name": name, "title": title(name), "better": better, **columns}
 
 
-def marks(site: Site, case: str, metric: str) -> Iterator[dict[str, Any]]:
+def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
     """Return the marks of a chart: releases whose quoted figure it shows, on any interpreter.
 
-    They have no size: what a release did alone is not the step of a line of all packages.
+    Those of one package are named by their versions. They have no size: what a release did alone
+    is not the step of a line of all packages.
     """
     entries: list[tuple[Quote | Change, str, str, str]] = [
-        (quote, " ".join(quote.key), quoting.finding(quote, within=True), at.release(*quote.key))
+        (
+            quote,
+            quote.version if package else " ".join(quote.key),
+            quoting.finding(quote, within=True),
+            at.release(*quote.key),
+        )
         for quote in site.quotes.values()
-        if quote.metric == metric and alike(quote.case, case)
+        if quote.metric == metric and alike(quote.case, case) and package in {"", quote.package}
     ]
     entries += [
         (record, "release not known", quoting.sentence(record), site.story(record))
         for record in site.changes
-        if not site.quote(record) and (record.series.case, record.series.metric) == (case, metric)
+        if not (site.quote(record) or package)
+        if (record.series.case, record.series.metric) == (case, metric)
     ]
     for event, name, label, href in entries:
         yield {
