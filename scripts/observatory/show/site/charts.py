@@ -95,17 +95,6 @@ class Scale:
         places = [index * step for index in range(first, last + 1)]
         return [2**place if self.logarithmic else self.zero + place for place in places]
 
-    @property
-    def labels(self) -> list[tuple[float, float, str]]:
-        """Return ticks, every second of many, with their places and anchors of their texts."""
-        ticks = self.ticks
-        places = [(tick, self.at(tick)) for tick in ticks[:: 2 if len(ticks) > 4 else 1]]
-        # The first and the last label stay inside the drawing.
-        return [
-            (tick, place, "start" if place < 8 else "end" if place > 92 else "middle")
-            for tick, place in places
-        ]
-
 
 def around(ratios: Sequence[Interval]) -> Scale:
     """Return an axis of ratios, with "no change" in its middle."""
@@ -127,8 +116,7 @@ def interval_plot(
     `write` labels the axis, `title` says what the figures are, `samples` what intervals are over.
     Around "no change", better is left.
     """
-    every = [row for group in groups.values() for row in group]
-    parts = {"about": about, "groups": groups, "every": every, "scale": scale, "write": write}
+    parts = {"about": about, "groups": groups, "scale": scale, "write": write}
     return fill("forest.html.j2", **parts, title=title, samples=samples)
 
 

@@ -31,18 +31,17 @@ def pages(site: Site) -> Iterator[Page]:
 
 def _page(site: Site, name: str) -> Context:
     section = site.experiments[name]
-    answers, measure = section.answers, ["inprocess"]
+    measure = ["inprocess"]
     if name in site.published or section.runs:
         used = {run.run.profile for run in section.runs[:1]} & {*PROFILES}
         measure = ["measure", "--profile", *(used or ("nightly",))]
         measure += ["--select", f"{glob.escape(name)}/*"]
     return {
         "title": section.title,
-        "chart": draw(answers),
-        "reasons": [(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
+        "chart": draw(section.answers),
+        "reasons": [(each.statement, f"{each.verdict}: {each.reason}") for each in section.answers],
         "section": section,
         "published": site.published.get(name, Published()),
-        "compared": sorted({answer.comparison for answer in answers if answer.comparison}),
         "command": shlex.join(["observatory", *measure]),
         "cases": sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     }
