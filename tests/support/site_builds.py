@@ -4,7 +4,7 @@ import itertools
 import json
 import random
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -187,7 +187,8 @@ EFFECTS: Final = Effects(
 def world(folder: Path) -> None:
     """Results with something of every kind, whose pages a reader can check by hand.
 
-    - FastAPI's three releases; what a request does since the last; the search that named 0.10.2.
+    - FastAPI's three releases on a fast and, later and less sure, on a slow machine; what a request
+      does since the last; the search that named 0.10.2.
     - Granian's slowdown, still there; Uvicorn's gain; a slowdown whose release is not known.
     - Three nights of `JSON` (1, 1, then 1.25 ± 1 %), two of `FREE` with one between that lost it,
       one of `ALONE`; runs, one with failures.
@@ -195,6 +196,12 @@ def world(folder: Path) -> None:
     """
     results = folder / "results"
     save_releases(results)
+    slow = runs.MACHINE.model_copy(update={"id": "slow-1c"})
+    for entry in RELEASES:
+        value = entry.cases[0].points[0].ratio
+        later = {"id": f"{entry.id}-slow", "started": entry.started + timedelta(days=60)}
+        own = {"machine": slow, "cases": (of(JSON, ratio(value, 0.01, anchor=9e-4)),)}
+        files.save(results, entry.model_copy(update={**later, **own}))
     for day, value in ((1, 1.0), (2, 1.0), (3, 1.25)):
         count = ratio(value, se=1e-5, duets=1, metric="instructions")
         cases = [of(JSON, ratio(value, se=0.01), count)]
