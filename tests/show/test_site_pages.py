@@ -82,7 +82,7 @@ def test_pages_read_as_they_did(texts: Mapping[str, str]) -> None:
         # 1.2 and 1.1 are levels above what 2.228 · 0.4 and 2 % exclude.
         (FASTAPI, "2 of 2 cases moved"),
         (FASTAPI, "How sure: 5 measurements, one answer"),
-        # Of granian, fastapi 0.10.2 and the unknown release; uvicorn's gain is no slowdown.
+        # Of granian, fastapi 0.10.2 and the unknown release; uvicorn's gain and orjson are not.
         ("", "3 slowdowns still there"),
         (addresses.case(FREE), "2026-11-02 02-backfill-machine-2c-1 — no wheel"),
         ("sides/", "10 % more memory , 2.1 % more CPU 21 Nov 2026"),
@@ -121,7 +121,7 @@ def test_a_mark_is_of_the_charted_figure_on_any_interpreter(world: Site) -> None
     def named(case: str, metric: str = CPU) -> list[str]:
         return [mark["name"] for mark in trends.marks(world, case, metric)]
 
-    every = ["uvicorn 0.50.0", "granian 2.8.7", "fastapi 0.11.0", "fastapi 0.10.2"]
+    every = ["uvicorn 0.50.0", "orjson 3.12.0", "granian 2.8.7", "fastapi 0.11.0", "fastapi 0.10.2"]
     assert named(JSON) == named(FREE) == every
     assert named(ALONE) == ["release not known"]
     assert named(JSON, "throughput") == named("servers/json/py3.14") == []
@@ -201,7 +201,10 @@ def test_the_picture_is_of_requests_with_most_nights_and_then_most_changes(tmp_p
     text = page(site).text
     assert "No change was confirmed in 2 nights since 1 Nov 2026 ." in text
     assert "A JSON response from FastAPI takes what it took in Nov 2026" in text
-    assert chosen(saved(tmp_path, change("c"))) == JSON
+    site = saved(tmp_path, change("c"))
+    assert chosen(site) == JSON
+    (card,) = front.cards(site, [*site.quotes.values()])
+    assert card[0] == "Newest", "though it is also the worst"
     assert chosen(night(3, FREE)) == FREE
 
 

@@ -189,7 +189,8 @@ def world(folder: Path) -> None:
 
     - FastAPI's three releases on a fast and, later and less sure, on a slow machine; what a request
       does since the last; the search that named 0.10.2.
-    - Granian's slowdown, still there; Uvicorn's gain; a slowdown whose release is not known.
+    - Granian's slowdown, still there; orjson's, undone; Uvicorn's gain; one of a release that is
+      not known.
     - Three nights of `JSON` (1, 1, then 1.25 ± 1 %), two of `FREE` with one between that lost it,
       one of `ALONE`; runs, one with failures.
     - Two servers, twice, and two interpreters, side by side.
@@ -225,10 +226,13 @@ def world(folder: Path) -> None:
     fixed = {"status": "closed", "note": "fixed in 0.51", "confirmed_on": "beta-4c-000002"}
     uvicorn = Release(package="uvicorn", version="0.50.0", previous="0.49.0")
     fastapi = Release(package="fastapi", version="0.10.2", previous="0.10.1")
-    why = attributing.attribution()
+    against = attributing.row(attributing.SEND, 30_000, 10_000)
+    why = attributing.attribution(rows=(against, *attributing.attribution().rows))
+    orjson = Release(package="orjson", version="3.12.0", previous="3.11.0")
     for record in (
         change("20261120-granian-0", packages=moved, **locks),
         change("20261118-uvicorn-0", ratio=0.9, culprit=uvicorn, packages=(), **fixed),
+        change("20261116-orjson-0", ratio=1.04, culprit=orjson, packages=(), status="closed"),
         change("20261117-current-0", ratio=1.05, culprit=None, packages=moved, case=ALONE, **locks),
         change("20261012-fastapi-0", ratio=1.02, culprit=fastapi, packages=why.packages, why=why,
                evidence=compared.id, when=datetime(2026, 10, 12, tzinfo=UTC)),
