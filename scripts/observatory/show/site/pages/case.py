@@ -104,7 +104,7 @@ def _figures(site: Site, case: str, summary: RunSummary) -> Context:
         if name in own.metrics
     ]
     state = "" if own.status == "measured" else own.status
-    reasons = [state, own.missing, *(failure.reason for failure in own.failures[:1])]
+    reasons = [state, own.missing, *own.failures[:1]]
     reasons += [", ".join(warning.name for warning in own.warnings)]
     return {
         "machine": run.machine.id,
