@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -48,26 +49,12 @@ def node(script: str, given: object = None) -> Any:
 
 
 def build_site(
-    folder: Path,
-    output: str = "site",
-    *,
-    results: Path | None = None,
-    root: Path = PROJECT,
-    base: str = "",
-    with_asv: bool = False,
+    folder: Path, output: str = "site", *, base: str = "", with_asv: bool = False
 ) -> BuildReport:
     """Build a site in the folder of its results, by default without asv's."""
-    results = results or folder / "results"
-    sources = made_up.read(results)
-    return build.build(
-        root,
-        results,
-        folder / output,
-        QUIET,
-        base=base,
-        with_asv=with_asv,
-        sources=sources,
-    )
+    results, place = folder / "results", folder / output
+    make = partial(build.build, base=base, with_asv=with_asv, sources=made_up.read(results))
+    return make(PROJECT, results, place, QUIET)
 
 
 @dataclass
