@@ -69,14 +69,11 @@ def _package(site: Site, name: str) -> Context:
 
 
 def _locked(site: Site, name: str) -> dict[str, str]:
-    """Return a package's version by stack, in the newest lock that a night measured."""
-    nights = (night for table in site.sources.tables for night in table.nights)
-    newest = {
-        stack.name: stack.packages
-        for night in sorted(nights, key=lambda night: night.time)
-        for stack in night.stacks
-    }
-    return {stack: packages[name] for stack, packages in newest.items() if name in packages}
+    """Return a package's version by stack, in the newest night."""
+    nights = (table.nights[-1] for table in site.sources.tables)
+    newest = max(nights, key=lambda night: night.time, default=None)
+    stacks = newest.stacks if newest else ()
+    return {stack.name: stack.packages[name] for stack in stacks if name in stack.packages}
 
 
 def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | None:
