@@ -190,19 +190,18 @@ def compared(
 ) -> Iterator[Evidence]:
     """Return what comparisons of two interpreters or settings say of two cases."""
     sides = [_cell(above), _cell(below)]
-    for record in comparisons:
-        of_experiment = (row.case for row in record.cases)
-        for case in of_experiment if record.base.kind in {"interpreter", "setting"} else ():
-            finding = record.of(case.id, metric)
-            ours = finding.interval if finding else None
-            if finding is None or ours is None or not ours.ends or ours.n < ENOUGH_LAUNCHES:
-                continue
-            cells = [_cell(case), _cell(_as_base(record, case))]
-            if sides in (cells, cells[::-1]):
-                samples = "pairs of launches by turns" if finding.alone else "duets"
-                words = f"by {ours.n} {samples} on {record.machine.id}, {record.started[:10]}"
-                ours = ours if sides == cells else inverse(ours)
-                yield Evidence(ours, words, samples, record.machine, record)
+    of_two = (one for one in comparisons if one.base.kind in {"interpreter", "setting"})
+    rows = ((one, row.case) for one in of_two for row in one.cases)
+    for record, case in rows:
+        finding = record.of(case.id, metric)
+        cells = [_cell(case), _cell(_as_base(record, case))]
+        if finding is None or sides not in (cells, cells[::-1]):
+            continue
+        ours, samples = finding.interval, "pairs of launches by turns" if finding.alone else "duets"
+        if ours and ours.ends and ours.n >= ENOUGH_LAUNCHES:
+            words = f"by {ours.n} {samples} on {record.machine.id}, {record.started[:10]}"
+            ours = ours if sides == cells else inverse(ours)
+            yield Evidence(ours, words, samples, record.machine, record)
 
 
 def _cell(case: Case) -> Hashable:

@@ -51,15 +51,14 @@ class Folder:
     """
 
     root: Path
-    names: set[str] = field(default_factory=set)
     lost: list[str] = field(default_factory=list)
 
     def put(self, name: str, make: Callable[[], bytes]) -> None:
-        """Write a file, the first of each name; raises RecordError if no file can be written."""
+        """Write a file; raises RecordError if no file can be written."""
         if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self.lost.append(f"{name!r}: expected the name of a file inside the site")
             return
-        if name in self.names or (data := spare(self.lost, name, make, None)) is None:
+        if (data := spare(self.lost, name, make, None)) is None:
             return
         path = self.root / name
         try:
@@ -70,7 +69,6 @@ class Folder:
                 f"{path}: cannot be written ({problem.strerror}); {ADVICE}, or name another "
                 "folder (-o)"
             ) from problem
-        self.names.add(name)
 
 
 @dataclass(frozen=True, slots=True)
