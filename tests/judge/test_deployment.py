@@ -234,7 +234,15 @@ def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> 
         assert ("No such option" in done.out) == (code == 3)
 
 
-FEW = "def f7(a):\n    return [a]\n"
+def functions(number: int) -> str:
+    """A module of so many functions."""
+    return "\n\n".join(
+        f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
+        for n in range(number)
+    )
+
+
+FEW = functions(40)
 WEB = asgi(
     """\
 import json
@@ -309,6 +317,25 @@ def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
         base_has, head_has = (str(sorted(side.environment().items())) for side in pair.sides)
         assert base_has.replace(roots[0], "") == head_has.replace(roots[1], "")
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
+    """Whose head had its modules compiled, and its base had not, had half the memory."""
+    commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
+    out = bench.folder / "found.json"
+    words = "HEAD HEAD --all --app much.web:app --path /one --with connections=8 --budget 18s"
+    done = bench("compare", *words.split(), "-o", out)
+    assert done.code in {0, 3}, done
+    found = files.read(Comparison, out)
+    assert not any(finding.moved for finding in found.findings), done.out
+    (case,) = found.cases
+    duets = [duet for duet in case.duets if duet.base]
+    assert duets, done
+    for each in duets:
+        assert each.head["pss_steady"] == pytest.approx(each.base["pss_steady"], rel=0.02)
+    assert not git(much, "status", "--porcelain")
 
 
 @pytest.mark.real
