@@ -308,6 +308,20 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
 
 def test_a_function_is_compared_like_a_request(bench: Bench, project: Project) -> None:
     """The second call of each side: what only the first one does, such as an import, is not in."""
+    benchmark = """
+import sqlite3
+
+class Books:
+    params = [[3, 9], ["title"]]
+
+    def setup(self, number, column):
+        self.shop = sqlite3.connect(":memory:")
+        self.shop.execute(f"create table book ({{column}} text)")
+
+    def time_titles(self, number, column):
+        for _ in range(number * {times}):
+            self.shop.execute(f"select {{column}} from book")
+"""
     task = """
 import sqlite3
 
@@ -322,20 +336,26 @@ async def send():
 def fail():
     raise LookupError
 """
-    root = project({"shop/tasks.py": task.format(times=1), "shop/__init__.py": ""})
-    write(root, "shop/tasks.py", task.format(times=2))
-    calls = ("--call", "shop.tasks:send", "--call", "shop.tasks:fail")
-    done = bench("compare", *calls, "-o", "-")
+    files = {"shop/tasks.py": task, "benchmarks/books.py": benchmark}
+    root = project({name: text.format(times=1) for name, text in files.items()})
+    for name, text in files.items():
+        write(root, name, text.format(times=2))
+    names = ("shop.tasks:send", "shop.tasks:fail", "benchmarks.books:Books.time_titles")
+    done = bench("compare", *(word for name in names for word in ("--call", name)), "-o", "-")
     comparison = Comparison.model_validate_json(done.out)
-    (case,) = comparison.cases
-    assert case.case.endpoint.name == "call shop.tasks:send"
+    by_name = {case.case.endpoint.name: case for case in comparison.cases}
+    timed = by_name["call benchmarks.books:Books.time_titles"].effects
+    assert timed is not None
+    assert [timed.figure("sql", side) for side in (0, 1)] == [3, 6]
+    assert len(by_name) == 2
+    case = by_name["call shop.tasks:send"]
     assert case.effects is not None
     assert [case.effects.figure("sql", side) for side in (0, 1)] == [1, 2]
     assert case.effects.figure("first import", 1) == 0
     assert [answer.what for answer in case.effects.answers] == ["head answers 2 rows instead of 1"]
     assert tuple(note for note in comparison.notes if not note.startswith("not seen: ")) == (
         "1 test fails on both sides: shop.tasks:fail",
-        "1 calls on both sides",
+        "2 calls on both sides",
     )
     wrong = bench("compare", "--call", "shop.tasks")
     words = "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n"

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
+from inspect import getattr_static, iscoroutinefunction, isfunction
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
@@ -379,9 +379,23 @@ def _in_phase(log: Log, phase: str, method: Method) -> Method:
 
 
 def _find(name: str) -> Callable[[], object]:
-    """Import a function without arguments; a coroutine function runs on a loop of its own."""
+    """Import a function without arguments, or a benchmark of asv, with its first parameters.
+
+    That is a method of a class, whose `setup` runs before. A coroutine function runs on a loop of
+    its own.
+    """
     module, _, attribute = name.partition(":")
-    function: Any = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    *owners, last = attribute.split(".")
+    holder: Any = functools.reduce(getattr, owners, importlib.import_module(module))
+    if isinstance(holder, type) and isfunction(getattr_static(holder, last)):
+        params = [*getattr(holder, "params", ())]
+        several = params if params and isinstance(params[0], list | tuple) else [params]
+        given = [values[0] for values in several if values]
+        holder = holder()
+        getattr(holder, "setup", lambda *_: None)(*given)
+        function: Any = functools.partial(getattr(holder, last), *given)
+    else:
+        function = getattr(holder, last)
     if not iscoroutinefunction(function):
         return function  # type: ignore[no-any-return]
     runner = asyncio.Runner()
