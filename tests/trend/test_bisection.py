@@ -306,6 +306,7 @@ def apart(*items: int) -> Callable[[set[int]], bool]:
         (World(together=(frozenset({1, 3}), 0.05)), 3, [], "p1 p2 p3",
          "p3 alone does not show the change"),
         (World(), 3, [], "p1 p2 p3", NOT_SEEN),
+        (World({2: 0.009}), 3, [], "p1 p2 p3", NOT_SEEN),  # less than half of what is acted on
         # Of four one half did nothing, and then the time was up.
         (World({4: 0.05}, most=2), 4, [], "p3 p4", TIME_IS_UP),
         # One drags the other along, or no mixed lock separates them.
