@@ -73,8 +73,9 @@ def saved(folder: Path) -> Comparison:
          {ONE: Verdict.DIFFERENT, TWO: SAME}, 1, ""),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
-        # By hand: counts may begin in a third of a budget, and take 8 s.
-        ({}, NAMES[:1], {"seconds": 23.0}, INSTRUCTIONS, {ONE: UNKNOWN}, 3, ""),
+        # By hand: the first count ends after 15 s; another would take 8, and half of 45 is less.
+        ({}, NAMES[:2], {"seconds": 45.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
+         f"{SHORT} 1 of 2 cases"),
         # A budget without time for three duets, of 3.65 s each, is not spent.
         ({}, NAMES[:1], {"seconds": 5.0}, CPU, {ONE: UNKNOWN}, 3, f"{SHORT} anything"),
         # Whoever cannot be measured leaves the time to the others.
