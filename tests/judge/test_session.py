@@ -73,9 +73,9 @@ def saved(folder: Path) -> Comparison:
          {ONE: Verdict.DIFFERENT, TWO: SAME}, 1, ""),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
-        # By hand: the first count ends after 15 s; another would take 8, and half of 45 is less.
-        ({}, NAMES[:2], {"seconds": 45.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
-         f"{SHORT} 1 of 2 cases"),
+        # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
+        ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
+         f"{SHORT} 2 of 2 cases"),
         # A budget without time for three duets, of 3.65 s each, is not spent.
         ({}, NAMES[:1], {"seconds": 5.0}, CPU, {ONE: UNKNOWN}, 3, f"{SHORT} anything"),
         # Whoever cannot be measured leaves the time to the others.
