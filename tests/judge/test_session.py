@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from comparing import CPU, busy, lines
+from comparing import CPU, busy, lines, paced
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import FAILURE, Comparison, Coverage, Duet, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError, UsageError
@@ -190,6 +190,20 @@ def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
     behind = sum(len(launch) - launch.index(ours[0]) - 1 for launch in shared)
     count = sum(len(case.duets) for case in found.cases)
     assert count == sum(map(len, fake.together)) - behind
+
+
+def test_what_is_unusual_in_a_load_is_noted(tmp_path: Path) -> None:
+    @dataclass
+    class Slow(FakeInstruments):
+        def _duet(self, name: str, head_first: bool, order: int) -> Duet:
+            late = (Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered"),)
+            unusual = {"connections": 4, "wait": 2.0, "flags_base": late, "flags_head": late}
+            return super()._duet(name, head_first, order).model_copy(update=unusual)
+
+    notes = compared_by(Slow(), [paced(ONE)], tmp_path, None).notes
+    assert notes[0].endswith("a request waits 2.00 s, so duets use 4 of its 10 connections, "
+                             "without a queue")  # fmt: skip
+    assert "neither side keeps up with 10.0/s, so its times are those of a queue" in notes[1]
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -176,8 +176,7 @@ def clearest(comparison: Comparison, wanted: Callable[[Finding], bool]) -> Findi
     """Find what moved most surely of what is wanted, by the near end of its interval."""
 
     def least(finding: Finding) -> float:
-        low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
-        return 0.0 if low * high < 0 else min(abs(low), abs(high))
+        return min(abs(math.log(end or 1.0)) for end in (finding.low, finding.high))
 
     ratios = (f for f in comparison.findings if f.moved and f.ratio and f.case and wanted(f))
     return max(ratios, key=least, default=None)
