@@ -58,7 +58,7 @@ class Scene:
             kinds.collect(self.results)
         sources = reading.read(self.results)
         candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
-        confirm.close(sources.changes, {one.id: one for one in sources.comparisons})
+        confirm.close(sources.changes)
         base = "https://site.example/"
         for change in sources.changes:
             issues.text(change, base)
