@@ -2,7 +2,6 @@
 
 import gc
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -29,7 +28,6 @@ from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.load import duet
-from duetbench.load.side_run import SideRun
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
 from repos import BUILD, asgi, backend, commit, git, work_in, write
@@ -202,40 +200,6 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
         assert found.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
 
 
-SPIN: Final = """\
-import os, sys
-os.sched_setaffinity(0, {int(sys.argv[1])})
-print(flush=True)
-while True: pass
-"""
-
-
-@pytest.mark.real
-def test_a_handler_that_sleeps_waits_whoever_has_its_core(
-    shop: Path, both: Prepare, tmp_path: Path
-) -> None:
-    """Three programs take the server's core from it; 20 ms of sleep are a wait all the same."""
-    text = WAITS.format(lock=FREE, seconds=0.02, work="0")
-    commit(shop, "Async", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
-    (pair,) = both().pairs
-    run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
-    core = max(pair.head.server_cores)
-    with ExitStack() as stack:
-        run.begin(aside=False)
-        stack.callback(run.kill)
-        run.meet()
-        run.session.move((core,))
-        for _ in range(3):
-            argv = [sys.executable, "-c", SPIN, str(core)]
-            spin = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
-            stack.callback(spin.kill)
-            assert spin.stdout is not None
-            spin.stdout.readline()  # it is on that core
-        run.probe()
-    assert run.waits, (run.wait, run.work)
-    assert run.wait > 0.01
-
-
 TURNS = """\
 import os
 
@@ -270,15 +234,7 @@ def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> 
         assert ("No such option" in done.out) == (code == 3)
 
 
-def functions(number: int) -> str:
-    """A module of so many functions."""
-    return "\n\n".join(
-        f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
-        for n in range(number)
-    )
-
-
-FEW = functions(40)
+FEW = "def f7(a):\n    return [a]\n"
 WEB = asgi(
     """\
 import json
@@ -353,25 +309,6 @@ def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
         base_has, head_has = (str(sorted(side.environment().items())) for side in pair.sides)
         assert base_has.replace(roots[0], "") == head_has.replace(roots[1], "")
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
-
-
-@pytest.mark.long
-@pytest.mark.real
-def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
-    """Whose head had its modules compiled, and its base had not, had half the memory."""
-    commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
-    out = bench.folder / "found.json"
-    words = "HEAD HEAD --all --app much.web:app --path /one --with connections=8 --budget 18s"
-    done = bench("compare", *words.split(), "-o", out)
-    assert done.code in {0, 3}, done
-    found = files.read(Comparison, out)
-    assert not any(finding.moved for finding in found.findings), done.out
-    (case,) = found.cases
-    duets = [duet for duet in case.duets if duet.base]
-    assert duets, done
-    for each in duets:
-        assert each.head["pss_steady"] == pytest.approx(each.base["pss_steady"], rel=0.02)
-    assert not git(much, "status", "--porcelain")
 
 
 @pytest.mark.real

@@ -171,10 +171,12 @@ def _make(
     def fill(draft: Path) -> cache.Facts:
         with narrator.step(f"CPython {target.name}", f"installing {spec.version}") as tick:
             program = build(spec, target, draft, tick)
-        facts = interpreters.describe(program, target.parent.name.split("-")[0], jit=spec.jit)
+        origin = target.parent.name.split("-")[0]
+        python = interpreters.identify(program, target.name, origin, jit=spec.jit)
         if program.is_relative_to(draft):
-            facts = {**facts, "executable": str(target / program.relative_to(draft))}
-        return facts
+            place = target / program.relative_to(draft)
+            python = python.model_copy(update={"executable": place})
+        return python.model_dump(mode="json", exclude_defaults=True)
 
     cache.make(target, fault=partial(fault, spec), build=fill, say=narrator.say)
 

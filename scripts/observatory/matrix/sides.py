@@ -192,7 +192,7 @@ def unmeasurable(
             narrator.say(f"not measured: {no_python[python, stack]}")
     reasons = dict[str, str]()
     for case in cases:
-        names = SERVERS[case.server].needs(case.endpoint.interface, case.loop)
+        names = SERVERS[case.server].needs(case.loop)
         absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
         if reason := no_python.get((case.python, case.stack)):
             reasons[case.id] = reason
