@@ -1,6 +1,5 @@
 """`observatory anchor`, in real repositories; a fake stands for servers and generators."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -68,22 +67,33 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 @pytest.mark.real
-def test_an_anchor_is_declared_measured_and_renewed(scene: Scene) -> None:
-    done = scene.call("observatory", "anchor", "run")
-    assert (done.code, "declare the present state as one" in done.err) == (2, True)
+def test_an_anchor_is_declared_measured_and_replaced(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(code: int, sentence: str, *words: str) -> None:
+        done = scene.call("observatory", "anchor", *words)
+        assert (done.code, sentence in done.err) == (code, True), done
+
+    refused(2, "declare the present state as one", "run")
     write(scene.root, "README.md", "# Not committed\n")
-    done = scene.call("observatory", "anchor", "renew", "first")
-    assert (done.code, "commit them first" in done.err) == (2, True)
+    refused(2, "commit them first", "renew", "first")
     commit(scene.root, "Words")
-
     first = scene.anchored("first")
-    assert read(scene) == []  # there was none before
     assert load_anchor(scene.root).commit == first
-    done = scene.call("observatory", "anchor", "renew", "first")
-    assert (done.code, "is the name of the present anchor" in done.err) == (2, True)
+    refused(2, "is the name of the present anchor", "renew", "first")
 
+    # A stack that came later has no point yet; all others are measured.
+    apps = scene.root / "apps"
+    cases = (apps / "tiny" / "experiment.toml").read_text()
+    block = cases[cases.index("[[cases]]") :].replace('"one"', '"two"')
+    stacks = (apps / "pyproject.toml").read_text() + 'two = ["alpha"]\n'
+    write(scene.root, "apps/pyproject.toml", stacks)
+    write(scene.root, "apps/stacks/two.txt", (apps / "stacks" / "one.txt").read_text())
+    later = cases + block.replace("py{python}", "py{python}/two")
+    write(scene.root, "apps/tiny/experiment.toml", later)
+    commit(scene.root, "A stack")
     done = scene.call("observatory", "anchor", "run", "--results", scene.results)
-    assert done.code == 0, done
+    assert done.code == 1, done
     (made,) = read(scene)
     assert (made.anchor, made.origin, made.night, made.shard) == ("first", "night", None, None)
     assert made.commit == git(scene.root, "rev-parse", "HEAD")
@@ -91,25 +101,29 @@ def test_an_anchor_is_declared_measured_and_renewed(scene: Scene) -> None:
     for one in made.cases:
         (cpu,) = (point for point in one.points if point.metric == CPU)
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
+    lacking = {one.case: one.reason for one in made.missing}
+    assert lacking == dict.fromkeys((f"{case}/two" for case in CASES), "the anchor lacks it")
 
+    # A shallow clone fetches it.
+    git(scene.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    clone = tmp_path / "clone"
+    git(scene.root, "clone", "--quiet", "--depth=1", f"file://{scene.root}", str(clone))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(clone))
+    assert git(clone, "rev-list", "--count", "--all") == "1"
+    fetch_commit(clone, load_anchor(clone).commit)
+    assert git(clone, "cat-file", "-t", first) == "commit"
+    monkeypatch.setenv("DUETBENCH_ROOT", str(scene.root))
+
+    # One that cannot be measured any more is replaced.
+    old, log = anchor_file(scene.root).read_text(), [*scene.instruments.duet_log]
+    other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
+    commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
+    for sentence in ("needs version 99", "observatory anchor renew NAME"):
+        refused(4, sentence, "run")
+    assert scene.instruments.duet_log == log
     scene.anchored("second")
-    assert load_anchor(scene.root).name == "second"
-
-
-@pytest.mark.real
-def test_an_anchor_that_cannot_be_measured_any_more_is_replaced(scene: Scene) -> None:
-    scene.anchored("first")
-    old = anchor_file(scene.root).read_text()
-    commit(scene.root, "Other duets", **{
-        "apps/anchor.toml": old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99"),
-    })  # fmt: skip
-    done = scene.call("observatory", "anchor", "run")
-    assert done.code == 4
-    assert "needs version 99" in done.err
-    assert "observatory anchor renew NAME" in done.err
-    scene.anchored("second")
-    assert load_anchor(scene.root).protocol == DUET_PROTOCOL
-    assert scene.instruments.duet_log == []
+    renewed = load_anchor(scene.root)
+    assert (renewed.name, renewed.protocol) == ("second", DUET_PROTOCOL)
 
 
 @pytest.mark.real
@@ -154,42 +168,3 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     commit(scene.root, "Something else")
     done = scene.call("observatory", "anchor", "run", *given)
     assert (done.code, "check that commit out" in done.err) == (2, True)
-
-
-@pytest.mark.real
-def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
-    """Of a stack that came later both sides have the same lock; the others are measured."""
-    scene.anchored("first")
-    apps = scene.root / "apps"
-    stacks = (apps / "pyproject.toml").read_text() + 'two = ["alpha"]\n'
-    lock = (apps / "stacks" / "one.txt").read_text()
-    cases = (apps / "tiny" / "experiment.toml").read_text()
-    block = cases[cases.index("[[cases]]") :].replace('"one"', '"two"')
-    cases += block.replace("py{python}", "py{python}/two")
-    write(scene.root, "apps/pyproject.toml", stacks)
-    write(scene.root, "apps/stacks/two.txt", lock)
-    write(scene.root, "apps/tiny/experiment.toml", cases)
-    commit(scene.root, "A stack")
-    done = scene.call("observatory", "anchor", "run", "--results", scene.results)
-    assert done.code == 1, done
-    (made,) = read(scene)
-    assert {one.case for one in made.cases} == CASES
-    assert {one.case: one.reason for one in made.missing} == dict.fromkeys(
-        (f"{case}/two" for case in CASES), "the anchor lacks it"
-    )
-
-
-@pytest.mark.real
-def test_a_shallow_clone_fetches_the_anchor(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene.anchored("first")
-    git(scene.root, "config", "uploadpack.allowAnySHA1InWant", "true")
-    clone = tmp_path / "clone"
-    origin = f"file://{scene.root}"
-    subprocess.run(["git", "clone", "--quiet", "--depth=1", origin, clone], check=True)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(clone))
-    anchor = load_anchor(clone)
-    assert git(clone, "rev-list", "--count", "--all") == "1"
-    fetch_commit(clone, anchor.commit)
-    assert git(clone, "cat-file", "-t", anchor.commit) == "commit"

@@ -283,25 +283,15 @@ def create_engine(url):
         # Not what tests make, nor environments, nor what only looks like code.
         ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI, "env/pyvenv.cfg": "",
           "env/lib/app.py": FASTAPI, "broken.py": "def ("}, []),
+        # Each is named as it is imported: by what it imports, its own folder is on the path.
+        ({"acme/web/__init__.py": "", "acme/web/main.py": FASTAPI}, ["web.main:app"]),
+        ({"src/acme/main.py": FASTAPI}, ["acme.main:app"]),
+        ({"app/main.py": f"from database import x\n{FASTAPI}", "app/database.py": ""},
+         ["main:app"]),
+        ({"app/main.py": f"from app.database import x\n{FASTAPI}", "app/database.py": ""},
+         ["app.main:app"]),
     ],
 )  # fmt: skip
 def test_an_application_is_found(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
     write_all(tmp_path, files)
     assert list(applications(tmp_path)) == found
-
-
-@pytest.mark.parametrize(
-    ("files", "name"),
-    [
-        ({"acme/web/__init__.py": "", "acme/web/main.py": FASTAPI}, "web.main:app"),
-        ({"src/acme/main.py": FASTAPI}, "acme.main:app"),
-        ({"app/main.py": f"from database import x\n{FASTAPI}", "app/database.py": ""}, "main:app"),
-        ({"app/main.py": f"from app.database import x\n{FASTAPI}", "app/database.py": ""},
-         "app.main:app"),
-    ],
-)  # fmt: skip
-def test_an_application_is_named_as_it_is_imported(
-    files: dict[str, str], name: str, tmp_path: Path
-) -> None:
-    write_all(tmp_path, files)
-    assert applications(tmp_path) == (name,)

@@ -192,36 +192,22 @@ def test_what_moved_is_ranked(
     assert rows(rank(calls(base), calls(head), 0.005)) == expected
 
 
-def test_a_moved_method_is_one_method() -> None:
-    base = calls(
-        {"serve": 100.0, "serve dump": 600.0, "serve dump Old.walk": 40.0},
-        {"Old.walk": Fact(9, 2.0)},
-    )
-    other = Name("Old.walk", "web/elsewhere.py", "web")
-    head = Profile(
-        {
-            (ROOT, function("serve")): 100.0,
-            (ROOT, function("serve"), function("dump")): 600.0,
-            (ROOT, function("serve"), function("dump"), other): 80.0,
-        },
-        {other: Fact(70, 4.0)},
-    )
-    (row,) = rank(base, head, 0.005)
-    assert (row.file, row.line, row.state) == ("web/elsewhere.py", 70, "both")
-    assert row.entries == (2.0, 4.0)
-    assert row.caller == "dump"
-
-
-def test_names_that_several_functions_could_have_are_not_matched() -> None:
-    """Two were moved, and neither name says which is which."""
+def test_a_moved_method_is_one_method_if_its_name_says_which() -> None:
     places = [Name("View.get", f"web/{file}.py", "web") for file in ("one", "two", "three")]
-    base, *head = [
-        Profile({(ROOT,): 90.0} | {(ROOT, place): 10.0 for place in which})
-        for which in (places[:1], places[1:], places[1:2])
-    ]
-    found = [[(row.state, row.file) for row in rank(base, one, 0.005)] for one in head]
-    one, two, three = (place.file for place in places)
-    assert found == [[("went", one), ("came", two), ("came", three)], []]
+    base, one, two = (
+        Profile(
+            {(ROOT,): 90.0} | {(ROOT, place): 10.0 * len(which) for place in which},
+            {place: Fact(9, 2.0 * len(which)) for place in which},
+        )
+        for which in (places[:1], places[1:2], places[1:])
+    )
+    assert [*rank(base, one, 0.005)] == []
+    costs = {chain: 2 * own for chain, own in one.chains.items()}
+    (row,) = rank(base, Profile({**costs, (ROOT,): 90.0}, one.facts), 0.005)
+    assert (row.file, row.line, row.state, row.entries) == ("web/two.py", 9, "both", (2, 2))
+    found = [(row.state, row.file) for row in rank(base, two, 0.005)]
+    assert sorted(found) == [("came", "web/three.py"), ("came", "web/two.py"),
+                             ("went", "web/one.py")]  # fmt: skip
 
 
 def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:

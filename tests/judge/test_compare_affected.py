@@ -319,7 +319,6 @@ PROJECT: Final = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = "
     [
         ({"shop/tools.py": "x = 2\n"}, "", None),
         ({"shop/tools.py": "x = 2\n"}, "--all", 0),
-        ({"shop/tools.py": "x = 2\n"}, "--before true", 0),
         ({"shop/items.py": ITEMS.replace("1", "2")}, "", 0),
         ({"shop/items.py": ITEMS.replace("path.", "path.lower().")}, "", 1),
     ],

@@ -1,7 +1,6 @@
 """What base and head are: real repositories, real locks, a real resolver."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -35,11 +34,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-@pytest.fixture
-def scope(tmp_path: Path) -> Scope:
-    return want(tmp_path, JSON)
-
-
 def want(place: Path, *globs: str) -> Scope:
     copies = place / "copies"
     copies.mkdir(exist_ok=True)
@@ -56,9 +50,20 @@ def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sid
 
 @pytest.mark.real
 def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
-    repository: Path, scope: Scope
+    repository: Path, cache: Path
 ) -> None:
     """Two revisions, and what is not committed against its own commit: as on main."""
+    with revisions.copies() as folder, revisions.copies() as beside:
+        assert folder.is_dir()  # the second has not swept the first, whose maker lives
+        assert beside != folder
+        _measured_from_its_own(repository, Scope((JSON,), QUIET, folder))
+    assert list((cache / "snapshots").iterdir()) == []  # with what applications have written
+    with pytest.raises(KeyboardInterrupt), revisions.copies():
+        raise KeyboardInterrupt
+    assert list((cache / "snapshots").iterdir()) == []
+
+
+def _measured_from_its_own(repository: Path, scope: Scope) -> None:
     app, first = "apps/asgi-wsgi/asgi_app.py", git(repository, "rev-parse", "HEAD")
     text = (repository / app).read_text()
     append(repository, app, "SLOW = True")
@@ -82,6 +87,9 @@ def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
     assert [case.id for case in head.cases] == [JSON]
     assert not (head.root / "results").exists()
     assert len(str(base.root)) == len(str(head.root))
+    assert {base.root.parent, head.root.parent} == {scope.copies}
+    for side in (base, head):
+        (side.root / "apps" / "asgi-wsgi" / "bench.db").touch()
     assert base.testbed.pythons == head.testbed.pythons  # the locks are the same
     assert str(head.root / "apps") in both.pairs[0].head.environment()["PYTHONPATH"]
 
@@ -128,26 +136,6 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
     git(root, "update-ref", "refs/remotes/origin/next/2", left)
     git(root, "branch", "--force", "master", "feature")
     assert left_main(root) == left
-
-
-@pytest.mark.real
-def test_what_an_application_writes_is_gone_with_its_comparison(
-    repository: Path, cache: Path, tmp_path: Path
-) -> None:
-    place = cache / "snapshots"
-    with revisions.copies() as folder, revisions.copies() as beside:
-        assert folder.is_dir()  # the second has not swept the first, whose maker lives
-        assert beside != folder
-        both = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
-        roots = (both.base.root, both.head.root)
-        assert roots[0] != roots[1]
-        for root in roots:
-            assert root.parent == folder
-            (root / "apps" / "asgi-wsgi" / "bench.db").touch()
-    assert list(place.iterdir()) == []
-    with pytest.raises(KeyboardInterrupt), revisions.copies() as folder:
-        raise KeyboardInterrupt
-    assert list(place.iterdir()) == []
 
 
 def named(root: Path, words: Sequence[str], scope: Scope) -> Sides:
@@ -204,7 +192,7 @@ def test_ways_to_serve_are_compared_on_the_same_files(
 
 
 @pytest.mark.real
-def test_words_that_name_no_sides_are_refused(repository: Path, tmp_path: Path) -> None:
+def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> None:
     for words, sentence in (
         (("python=3.14", "python=2.7"), r"no interpreter '2\.7'; declared are"),
         (("python=3.14", "python=3.14"), r"two different sides, found python=3\.14"),
@@ -218,26 +206,20 @@ def test_words_that_name_no_sides_are_refused(repository: Path, tmp_path: Path) 
         with pytest.raises(UsageError, match=sentence):
             named(repository, words, want(tmp_path, f"{JSON}*"))
 
-
-@pytest.mark.real
-def test_revisions_that_cannot_be_compared_are_refused(
-    repository: Path, scope: Scope, tmp_path: Path
-) -> None:
-    def refused(sentence: str, base: str | None = None, head: str | None = None) -> None:
-        with pytest.raises(UsageError, match=sentence):
-            revised(repository, base, head, scope)
-
-    refused("'nowhere' is no revision here: expected a branch", "nowhere")
-    with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(tmp_path, None, None, scope)
-    with pytest.raises(UsageError, match=r"selects nothing; near: asgi-wsgi/"):
-        revised(repository, "HEAD", None, want(tmp_path, "asgi-wsgi/x"))
     git(repository, "checkout", "--quiet", "--orphan", "island")
     commit(repository, "Nothing in common")
-    refused("island and the main branch have no commit in common")
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
-    refused(r"this duetbench cannot read HEAD: apps/asgi-wsgi", "HEAD~1", "HEAD")
+    for root, base, glob, sentence in (
+        (repository, "nowhere", JSON, "'nowhere' is no revision here: expected a branch"),
+        (tmp_path, None, JSON, r"expected a git repository .* found none"),
+        (repository, None, JSON, "island and the main branch have no commit in common"),
+        (repository, "HEAD~1", JSON, r"this duetbench cannot read .*: apps/asgi-wsgi"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            revised(root, base, None, want(tmp_path, glob))
+    with pytest.raises(UsageError, match=r"selects nothing; near: asgi-wsgi/"):
+        revised(repository, "main", "main", want(tmp_path, "asgi-wsgi/x"))
 
 
 @pytest.fixture

@@ -84,16 +84,19 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
 
 
 @pytest.mark.real
-def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> None:
+def test_a_start_has_what_its_import_takes(
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """0.2 s of core time against 0.6, with 0.3 s of waiting and 30 MB; and one that fails."""
-    logs = tmp_path / "logs"
+    monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
+    logs, real = tmp_path / "logs", instruments.Real()
     quick = served(tmp_path / "quick", logs, 0.2, 0.0)
     slow = served(tmp_path / "slow", logs, 0.6, 0.3, "KEPT = b'x' * 30_000_000")
     broken = served(tmp_path / "broken", logs, 0.0, 0.0, "raise RuntimeError('no such table')")
 
     def pair(base: SideCase, head: SideCase, *, head_first: bool) -> Duet:
         pairs = [Pair(base, head, start=True)]
-        (found,) = instruments.Real().duets(pairs, head_first=head_first, order=0)
+        (found,) = real.duets(pairs, head_first=head_first, order=0)
         return found
 
     starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]

@@ -151,12 +151,10 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
             assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
             return [p.reason for p in affected.find(both).pairs], both.notes
 
-    note = "{} has no module bench.starter: lent {}'s bench/starter.py"
+    note = "{} has no module bench.starter: lent the checkout's bench/starter.py"
     result = compared("HEAD~1", None)
-    assert result == (["src/shop/main.py"], (note.format("HEAD~1", "working tree"),))
-    assert compared("HEAD~1", "HEAD")[1] == tuple(
-        note.format(name, "the checkout") for name in ("HEAD~1", "HEAD")
-    )
+    assert result == (["src/shop/main.py"], (note.format("HEAD~1"),))
+    assert compared("HEAD~1", "HEAD")[1] == tuple(map(note.format, ("HEAD~1", "HEAD")))
 
 
 _PROJECT: Final = """\

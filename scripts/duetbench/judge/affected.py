@@ -169,15 +169,14 @@ def _installed(program: Path) -> dict[str, frozenset[str]]:
 
     Its metadata (requirements, where it came from) are left out, but not its entry points.
     """
-    files: dict[str, frozenset[str]] = {}
-    for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD"):
-        name, _, rest = record.parent.name.partition("-")
-        files[canonicalize_name(name)] = frozenset(
+    return {
+        canonicalize_name(record.parent.name.partition("-")[0]): frozenset(
             line
             for line in record.read_text("utf-8").splitlines()
-            if f"-{rest}/" not in line or "/entry_points.txt," in line
+            if f"{record.parent.name}/" not in line or "/entry_points.txt," in line
         )
-    return files
+        for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD")
+    }
 
 
 def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:

@@ -78,7 +78,8 @@ class Search:
     """A search among commits or releases for what changed from a state without any to that of all.
 
     Args:
-        items: By name, in order. Of commits a state has the first ones, of releases any.
+        items: By name, in order. Of commits a state has the first ones, of releases any. Those
+            that are not told apart are called by the first.
         look: Compares two states by one means; if it takes minutes, the named case only. A
             DuetbenchError: nothing is known of them; a StuckError: nor of any other.
         say: Gets a sentence per answer.
@@ -107,11 +108,10 @@ class Search:
             try:
                 rows += self._search(row, means)
             except DuetbenchError as problem:
-                stuck = problem if isinstance(problem, StuckError) else None
-                if not (stuck or self.whole):
+                if not (self.whole or isinstance(problem, StuckError)):
                     raise
                 reason = short(str(problem))
-                suspects += (stuck and stuck.suspects) or self._names(row[0], row[-1])
+                suspects += getattr(problem, "suspects", ()) or self._names(row[0], row[-1])
         whole = self.whole
         return Cause(
             shares=tuple(sorted(self.shares, key=lambda share: -_size(share.findings[0]))),
@@ -128,11 +128,7 @@ class Search:
 
     def _names(self, before: State, after: State) -> list[str]:
         """Name what differs between two states."""
-        names = [name for name in self.items if name in after - before]
-        # Of releases the shortest comes first, which others extend: pydantic, then pydantic-core.
-        return (
-            names if self.unit == "commits" else sorted(names, key=lambda name: (len(name), name))
-        )
+        return [name for name in self.items if name in after - before]
 
     def _search(
         self, row: Sequence[State], order: Sequence[Means]

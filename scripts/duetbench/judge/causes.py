@@ -161,9 +161,10 @@ def search_locks(
 
     old, new = map(versions, ends)
     moves = differences(stack, old, new)
+    # The shortest comes first, which others extend: pydantic, then pydantic-core.
     releases = {
         move.package: Release(package=move.package, version=move.head, previous=move.base)
-        for move in moves
+        for move in sorted(moves, key=lambda move: (len(move.package), move.package))
         if move.base and move.head
     }
     if not moves:

@@ -46,11 +46,8 @@ from duetbench.judge.repetition import command
 
 DEFAULT_SEED: Final = 1
 
-COUNTING: Final = 1 / 3
-"""Share of the budget in which instruction counts may begin: they are an answer, too."""
-
-MOST_COUNTING: Final = 0.7
-"""Largest share of the time that is left for counts and for what prepares both sides of them."""
+COUNTING: Final = 1 / 2
+"""Share of the budget for instruction counts, with what prepares both sides: they are an answer."""
 
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
@@ -244,22 +241,17 @@ class Session(Loop):
 
     def _count(self) -> None:
         """Count instructions first: they are an answer."""
-        only, pairs, began = self.extent.only, self.open(), self.clock()
+        only, pairs = self.extent.only, self.open()
         seconds = rule.FEWEST * self.seconds(*pairs)
         if only or not pairs:
             seconds = CASE_SECONDS * len(self.sides.pairs)
         self.reporter.begin(len(pairs), seconds, self.extent.seconds)
-        share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
-
-        def left() -> float:
-            return began + share * self.budget - self.clock()
-
         sides = {pair.case.id: pair.sides for pair in self._counted()}
         self.counts |= self.seen.endless
-        ends = began + most * self.left
+        ends = self.began + (1 if only else COUNTING) * self.budget
         count, note = self.instruments.instructions, self.reporter.note
         with self.reporter.when_long("instructions: still counted"):
-            count_each(count, sides, self.counts, left, note, ends)
+            count_each(count, sides, self.counts, lambda: ends - self.clock(), note, ends)
 
     def _counted(self) -> Sequence[Pair]:
         """List the pairs that are counted: not starts, nor requests that run the same code."""
@@ -306,11 +298,8 @@ class Session(Loop):
                 queue = "its times are those of a queue, and are not judged"
                 self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
         if lost := sum(not pair.all for pair in self.sides.pairs):
-            what = (
-                f"{lost} of {len(self.sides.pairs)} cases"
-                if len(self.sides.pairs) > 1
-                else "anything"
-            )
+            some = f"{lost} of {len(self.sides.pairs)} cases"
+            what = some if len(self.sides.pairs) > 1 else "anything"
             self.note(f"the budget is too small to measure {what}")
 
     def note(self, sentence: str) -> None:

@@ -82,17 +82,11 @@ def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
 def of_effects(
     case: Case, effects: Effects, most: Mapping[EffectKind, float] | None = None
 ) -> tuple[Finding, ...]:
-    """Turn what one request does into findings, sorted."""
-    return sort(of_request(case.id, effects, most or {}))
+    """Judge what one request does, and what it keeps; `most`: how often head may do something."""
+    return sort(_of_request(case.id, effects, most or {}))
 
 
-def of_request(
-    case: str, effects: Effects | None, most: Mapping[EffectKind, float]
-) -> Iterator[Finding]:
-    """Judge what a request does, and what it keeps."""
-    if effects is None:
-        return
-    yield from _answers(case, effects)
+def _of_request(case: str, effects: Effects, most: Mapping[EffectKind, float]) -> Iterator[Finding]:
     for kind in (*effects.totals, *effects.unsteady):
         yield _of_kind(case, effects, kind, most.get(kind))
     kept = {"base": effects.kept_base, "head": effects.kept_head}
@@ -105,10 +99,6 @@ def of_request(
                 fields[side] = memory.bytes if memory.course == "constant" else 0.0
                 fields["place"] = memory.place or fields.get("place", "")
         yield Finding.model_validate(fields)
-
-
-def _answers(case: str, effects: Effects) -> Iterator[Finding]:
-    """Yield the paths that are answered otherwise, or that all are answered alike."""
     for answer in effects.answers:
         yield Finding(
             case=case,
@@ -186,8 +176,7 @@ def clearest(comparison: Comparison, wanted: Callable[[Finding], bool]) -> Findi
     """Find what moved most surely of what is wanted, by the near end of its interval."""
 
     def least(finding: Finding) -> float:
-        low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
-        return 0.0 if low * high < 0 else min(abs(low), abs(high))
+        return min(abs(math.log(end or 1.0)) for end in (finding.low, finding.high))
 
     ratios = (f for f in comparison.findings if f.moved and f.ratio and f.case and wanted(f))
     return max(ratios, key=least, default=None)

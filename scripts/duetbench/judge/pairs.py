@@ -109,7 +109,7 @@ class CaseDuets:
             waits=self.waits,
         )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
-        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._unsettled(n))
+        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self.unsettled(n))
         texts: dict[SideName, str] = {}
         for side in SIDES[::-1]:
             failed = [text for duet in self.all for text in duet.failures(side)[:1]]
@@ -120,15 +120,11 @@ class CaseDuets:
     def _most(self, shows: Callable[[Duet], bool]) -> bool:
         return sum(map(shows, self.usable)) > len(self.usable) / 2
 
-    def expects(self, metric: str) -> bool:
-        """Whether a leading metric is judged, or too few usable duets have what all could have."""
-        return metric in self.metrics or not self._unsettled(metric)
-
     def count(self, metric: str) -> int:
         """Count the usable duets that have a metric on both sides."""
         return sum(_has(duet, metric) for duet in self.usable)
 
-    def _unsettled(self, metric: str) -> bool:
+    def unsettled(self, metric: str) -> bool:
         """Whether a figure depends on how long the load lasts."""
         if METRICS[metric].concern in {"latency", "tail"}:
             return self.overloaded

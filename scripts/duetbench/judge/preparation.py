@@ -201,7 +201,7 @@ def _parts(
 ) -> tuple[list[Part], list[str]]:
     """Prepare an application in its copies of both sides; also return notes."""
     settings = contrast.settings
-    notes = _lend_app(project, states, scope) if contrast.of_revisions else []
+    lent = _lend_app(project, states) if contrast.of_revisions else []
     if any(side.python for side in settings):
         usual = next(iter(project.target.python), None)
         pythons = tuple(side.python or usual for side in settings)
@@ -210,14 +210,14 @@ def _parts(
     places = [place for place, _ in states]
     root, folder = project.root, scope.copies
     locks = [lock_at(root, s.lock, folder) if s.lock else None for s in settings]
-    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, locks)
+    copies, notes = deployment.deploy_all(project, places, scope.narrator, settings, locks)
     names, parts = tuple(copies[-1].interpreters), []
     for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
         parts.append(Part(state, own, cases))
-    return parts, [*notes, *told]
+    return parts, [*lent, *notes]
 
 
 def lock_at(root: Path, text: str, copies: Path) -> LockFile:
@@ -272,32 +272,21 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
             stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
 
 
-def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
-    """Lend the application's module, of the other side or the checkout, to sides without it."""
-    module = project.target.app.partition(":")[0]
-    lacking = [state for state in states if _find_module(module, state[0]) is None]
-    owners = [state for state in states if state not in lacking]
-    if lacking and not owners:
-        owners = [(revisions.copy(project.root, scope.copies), Revision("the checkout", ""))]
-    source, owner = owners[0]
-    if (file := _find_module(module, source)) is None:
-        return []
-    notes, parts = [], (file, *(folder / "__init__.py" for folder in file.parents))
-    for place, side in lacking:
-        files = [p for p in parts if (source / p).is_file() and not (place / p).exists()]
-        for part in files:
-            (place / part).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / part, place / part)
-        some = " and ".join(part.as_posix() for part in files)
-        notes.append(f"{side.label} has no module {module}: lent {owner.label}'s {some}")
+def _lend_app(project: Subject, states: Sequence[State]) -> list[str]:
+    """Lend the checkout's module of the application to sides without it; return notes."""
+    module, notes = project.target.app.partition(":")[0], []
+
+    def find(root: Path) -> Path | None:
+        files = (Path(folder, file) for folder in source_folders(root, module)
+                 for file in module_files(module))  # fmt: skip
+        return next((file for file in files if (root / file).is_file()), None)
+
+    for place, side in states:
+        if find(place) is None and (file := find(project.root)) is not None:
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(project.root / file, place / file)
+            notes.append(f"{side.label} has no module {module}: lent the checkout's {file}")
     return notes
-
-
-def _find_module(module: str, root: Path) -> Path | None:
-    """Find the file of a module in a copy, as a path from the copy's root."""
-    files = module_files(module)
-    places = (Path(place, file) for place in source_folders(root, module) for file in files)
-    return next((place for place in places if (root / place).is_file()), None)
 
 
 def of_locks(

@@ -19,7 +19,7 @@ import numpy as np
 from duetbench.core.comparison import FAILURE, Finding, Instructions
 from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import EffectKind, Verdict
-from duetbench.judge.findings import of_instructions, of_request, sort, within_limit
+from duetbench.judge.findings import of_effects, of_instructions, sort, within_limit
 from duetbench.judge.pairs import SHARE, CaseDuets
 from duetbench.judge.statistics import (
     RATE,
@@ -135,7 +135,8 @@ def judge(
     if as_one := together(samples, limits):
         found.append(as_one)
     for of in cases:
-        found += of_request(of.case.id, of.effects, most)
+        if of.effects:
+            found += of_effects(of.case, of.effects, most)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
             if loaded and counted.moved:  # duets decide what that costs
@@ -200,7 +201,7 @@ def _of_case(
     moved = {metric for metric, (_, state) in known.items() if state == "moved"}
     for metric in (*duets.leading, *duets.tails):
         of, state = known.get(metric, (None, None))
-        silent = state is None and (metric in duets.tails or not duets.expects(metric))
+        silent = state is None and (metric in duets.tails or duets.unsettled(metric))
         if silent or _follows(duets, metric, moved):
             continue
         limit, verdict = limits[METRICS[metric].concern], Verdict.UNKNOWN

@@ -28,7 +28,7 @@ from duetbench.effects import suite
 from duetbench.effects.suite import Suite, SuiteEffects
 from duetbench.host import files, machine, paths, result_files
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import of_instructions, of_request, sort
+from duetbench.judge.findings import of_effects, of_instructions, sort
 from duetbench.judge.preparation import Scope, copy_states
 from duetbench.judge.repetition import command
 
@@ -104,7 +104,7 @@ def compare(
     limit = {**MATERIAL, **declared.material, **(material or {})}["cpu"]
     findings = [
         *(finding for case in cases if case.effects is not None
-          for finding in of_request(case.case.id, case.effects, declared.most)
+          for finding in of_effects(case.case, case.effects, declared.most)
           if finding.verdict is not Verdict.SAME or not case.effects.same),
         *(of_instructions(f"{project}/{name}", outcome, limit)
           for name, outcome in counts.items() if not isinstance(outcome, str)),
