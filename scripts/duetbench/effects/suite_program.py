@@ -14,6 +14,7 @@ import functools
 import gc
 import importlib
 import json
+import math
 import os
 import re
 import runpy
@@ -24,7 +25,7 @@ import traceback
 import unittest
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -169,6 +170,9 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
     if scope["type"] != "http" or _inside.get():
         await app(scope, receive, send)
         return
+    with suppress(RuntimeError):  # another framework's loop
+        # Its warnings in debug mode are decided by the clock.
+        asyncio.get_running_loop().slow_callback_duration = math.inf
     path = unquote(scope["path"])
     head, body = dict[str, Any](), list[bytes]()
 
