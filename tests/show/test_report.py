@@ -154,7 +154,7 @@ def printed(comparison: Comparison, width: int, **more: Any) -> str:
         ((judged_case(A, COUNTED),), {"counts_only": True}, (0, 0, 3, 3)),
         ((), {"missing": (Missing(case="one/b", reason="only head has it"),)}, (0, 0, 0, 0)),
         ((), {"missing": (Missing(case="one/b", reason="only head"),), "untouched": 0},
-         (3, 3, 3, 0)),
+         (3, 3, 3, 3)),
     ],
 )  # fmt: skip
 def test_exit_codes_say_how_it_ended(
