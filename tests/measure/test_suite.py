@@ -285,6 +285,12 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
     assert (root / "duetbench.toml").read_text("utf-8") == 'tests = ["api"]\n'
     write(root, "shop.py", _ONE.replace("range(1)", "range(2)"))
     assert "sends 2 SQL statements instead of 1" in " ".join(bench("compare").out.split())
+    for number in range(9):  # of so many, pytest's last words are their names
+        write(root, f"api/test_shop_{number}.py", "import nowhere\n")
+    (root / "api/test_shop.py").unlink()
+    done = bench("compare")
+    assert done.code == 3
+    assert "No module named 'nowhere'" in " ".join(done.out.split())
     write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
     (root / "duetbench.toml").unlink()
     assert "no test makes a request" in bench("init", "--tests", "api").err

@@ -51,6 +51,7 @@ _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pyt
 _USUAL: Final = "tests", "test"
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
+_ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
 
 Tick = Callable[[str], object]
 Key = tuple[str, str, int]
@@ -196,7 +197,7 @@ class Suite:
             env = {**self._environment(place), OUT: str(out)}
             self._run(self._argv(only), env, place, log, tick)
             hide = hider(private)
-            said = hide(command.last_words(command.read_log(log)))
+            said = hide(_last_words(command.read_log(log)))
             recording = _read(out, hide, said.replace(f"{place}/", ""))
         if not recording.outcomes:
             raise SetupError(f"no test ran; the last words: {recording.said or 'none'}")
@@ -256,6 +257,13 @@ class Suite:
                     session.stop(0)
         except LaunchError as error:
             raise SetupError(f"the tests: {error.detail}") from error
+
+
+def _last_words(text: str) -> str:
+    """Return the last words of a run, or the last error that pytest shows before its summary."""
+    words = command.last_words(text)
+    error = (_ERROR.findall(text) or [""])[-1]
+    return words if error in words else error
 
 
 def own(root: Path) -> Sequence[str]:
@@ -512,4 +520,6 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
         yield f"not seen: {', '.join(unseen)}"
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
-            yield f"on {name} {NO_CLIENT}"
+            failed = any(outcome in BAD for outcome in side.outcomes.values())
+            why = f"; the last words: {side.said}" if failed else ""
+            yield f"on {name} {NO_CLIENT}{why}"
