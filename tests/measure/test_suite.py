@@ -1,5 +1,6 @@
 """What requests of a project's own tests do, by ten clients of seven frameworks, on both sides."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -264,6 +265,18 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     done = bench("compare", "--tests", "tests")
     assert "= same" in done.out
     assert bench("compare", "--tests", "tests", "--start").code == 2
+
+
+def test_commands_of_the_environment_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `uv run pytest`, and as if the environment were active."""
+    monkeypatch.setenv("PATH", os.defpath)
+    python = Path(sys.executable)
+    finds = f"assert shutil.which('pytest') == {str(python.with_name('pytest'))!r}"
+    write(tmp_path, "tests/test_it.py", f"import shutil\n\n\ndef test_it():\n    {finds}\n")
+    seen = Suite(tmp_path, ["tests"], python, pytest=True, own=()).record(tmp_path, _quiet)
+    assert seen.outcomes == {"tests/test_it.py::test_it": "passed"}
 
 
 def test_a_slow_callback_is_no_effect(project: Project) -> None:

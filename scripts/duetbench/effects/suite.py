@@ -224,8 +224,10 @@ class Suite:
         variables = self.variables
         search = (packages_folder(), *(place / name for name in ("src", ".", *self.own)))
         paths = [*map(str, search), variables.get("PYTHONPATH", "")]
+        commands = [str(self.python.parent), variables.get("PATH", "")]  # as if it were active
         return {
             **variables,
+            "PATH": os.pathsep.join(filter(None, commands)),
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
