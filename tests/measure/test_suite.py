@@ -125,6 +125,8 @@ def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
 def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--tests nowhere: expected a file or folder of"):
         Suite.find(tmp_path, ["nowhere"])
+    with pytest.raises(UsageError, match="expected a file or folder of"):
+        Suite.find(tmp_path, [f"../{tmp_path.name}/.."])
     python = Path(sys.executable)
     write(tmp_path, "tests/test_it.py", "raise RuntimeError('no database')")
     tests = Suite(tmp_path, ["tests"], python, pytest=True, own=())
@@ -262,8 +264,9 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert plans in " ".join(done.out.split())
     assert done.code == 0
     git(root, "checkout", "--quiet", ".")
-    done = bench("compare", "--tests", "tests")
+    done = bench("compare", "--tests", str(root / "tests"))
     assert "= same" in done.out
+    assert (root / "tests/test_shop.py").exists()  # the copies' tests are replaced, not ours
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
 

@@ -155,9 +155,7 @@ class Suite:
         for name in calls:
             if not _FUNCTION.fullmatch(name):
                 raise UsageError(f"--call {name}: expected MODULE:FUNCTION")
-        for name in tests:
-            if not (root / name.partition("::")[0]).exists():
-                raise UsageError(f"--tests {name}: expected a file or folder of {root}")
+        tests = [_inside(root, name) for name in tests]
         top = revisions.top(root) or root.resolve()
         here = interpreters.find_environment(root.resolve(), top)
         manage = (root / "manage.py").is_file()
@@ -259,6 +257,15 @@ class Suite:
                     session.stop(0)
         except LaunchError as error:
             raise SetupError(f"the tests: {error.detail}") from error
+
+
+def _inside(root: Path, name: str) -> str:
+    """Return the name of a test, file or folder by its path from the root; raises UsageError."""
+    path, *inner = name.split("::")
+    place = Path(os.path.relpath(root / path, root))
+    if not (root / place).exists() or place.parts[:1] == ("..",):
+        raise UsageError(f"--tests {name}: expected a file or folder of {root}")
+    return "::".join((str(place), *inner))
 
 
 def _last_words(text: str) -> str:
