@@ -270,6 +270,19 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
 
+def test_base_keeps_its_own_code_beside_tests(bench: Bench, project: Project) -> None:
+    """Only the tests of a folder are head's, with each conftest.py that they use."""
+    root = project({"shop/__init__.py": _ONE, "shop/test_shop.py": _TEST})
+    write(root, "shop/__init__.py", _APP.format(index=_INDEX, times=3))
+    fixture = "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n"
+    write(root, "conftest.py", fixture)
+    write(root, "shop/test_shop.py", _TEST.replace("test_books()", "test_books(one)"))
+    for tests in ("shop", ".", "shop/test_shop.py"):
+        said = " ".join(bench("compare", "--tests", tests).out.split())
+        assert "sends 3 SQL statements instead of 1" in said
+        assert "fails on base" not in said
+
+
 def test_commands_of_the_environment_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pyt
 _USUAL: Final = "tests", "test"
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
+_OF_TESTS: Final = re.compile(r"[/_.-]tests?(?=[/_.-])|/conftest\.py$")
 _ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
 
 Tick = Callable[[str], object]
@@ -174,17 +175,17 @@ class Suite:
         return cls(root, tests, here.executable, has, folders, calls, env or {})
 
     def add_tests(self, source: Path, place: Path) -> None:
-        """Put the tests of one copy in the place of another copy's."""
+        """Put the tests of one copy in the place of another copy's, and what configures them."""
         for name in self.tests:
-            path = name.partition("::")[0]
-            target = place / path
-            if target.is_dir():
-                shutil.rmtree(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if (source / path).is_dir():
-                shutil.copytree(source / path, target, symlinks=True)
-            else:
-                shutil.copy2(source / path, target)
+            path = Path(name.partition("::")[0])
+            above = [folder / "conftest.py" for folder in path.parents]
+            for each in (path, *above):
+                for old in _files(place, each):
+                    old.unlink()
+                for new in _files(source, each):
+                    target = place / new.relative_to(source)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(new, target, follow_symlinks=False)
 
     def record(self, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
@@ -266,6 +267,14 @@ def _inside(root: Path, name: str) -> str:
     if not (root / place).exists() or place.parts[:1] == ("..",):
         raise UsageError(f"--tests {name}: expected a file or folder of {root}")
     return "::".join((str(place), *inner))
+
+
+def _files(copy: Path, path: Path) -> list[Path]:
+    """List the files of tests at a path; beside the application's own only those that look so."""
+    place = copy / path
+    files = [file for file in (place, *place.rglob("*")) if file.is_file() or file.is_symlink()]
+    tests = [file for file in files if _OF_TESTS.search(f"/{file.relative_to(copy)}")]
+    return tests or files
 
 
 def _last_words(text: str) -> str:
