@@ -182,8 +182,8 @@ def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest(
 
     does = [
         (_activity(a=1), _activity(a=1)),
-        (_activity(a=1), _activity(a=3)),
-        (_activity(a=1, b=1), _activity(a=9, b=2)),
+        (_activity(a=1), _activity(a=3, calls=110)),
+        (_activity(a=1, b=1, calls=10_000), _activity(a=9, b=2, calls=10_100)),  # 1 %: the same
     ]
     pairs = {
         (f"test_{n}", "call", 1): (operation(f"test_{n}", n, old), operation(f"test_{n}", n, new))
@@ -194,8 +194,8 @@ def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest(
     assert (endpoint.name, endpoint.requests) == ("GET /item/{id}", 3)
     assert endpoint.effects.tests == ("test_2", "test_1")
     differ = {(e.text, e.base, e.head) for e in endpoint.effects.differ}
-    assert differ == {("a", 1, 9), ("b", 1, 2)}
-    assert endpoint.effects.totals["sql"] == (2, 11)
+    assert differ == {("a", 1, 9), ("b", 1, 2), ("", 100, 110)}
+    assert endpoint.effects.totals == {"sql": (2, 11), "function": (100, 110)}
 
 
 _APP: Final = """

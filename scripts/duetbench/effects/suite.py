@@ -486,16 +486,15 @@ def _joined(seen: Sequence[Effects], paths: Sequence[str], tests: Sequence[str])
             key = effect.kind, "" if effect.kind == "function" else effect.text
             if key not in differ or _rise(effect) > _rise(differ[key]):
                 differ[key] = effect
-        for kind, (old, new) in effects.totals.items():
+        moved = {effect.kind for effect in effects.differ}
+        for kind, (total, new) in effects.totals.items():
+            old = total if kind in moved else new  # of what it does not reliably otherwise
             before = totals.get(kind)
             if before is None or abs(new - old) > abs(before[1] - before[0]):
                 totals[kind] = old, new
         for answer in effects.answers:
             path = paths[index] if index < len(paths) else ""
             replies.setdefault(answer.what, answer.model_copy(update={"path": path}))
-    moved = {effect.kind for effect in differ.values()}
-    # A kind that no request does reliably otherwise is not compared.
-    totals = {k: (old, new) if k in moved else (new, new) for k, (old, new) in totals.items()}
     return seen[0].model_copy(
         update={
             "differ": tuple(sorted(differ.values(), key=lambda e: difference.KINDS.index(e.kind))),
