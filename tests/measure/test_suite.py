@@ -130,9 +130,12 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     python = Path(sys.executable)
     write(tmp_path, "tests/test_it.py", "raise RuntimeError('no database')")
     tests = Suite(tmp_path, ["tests"], python, pytest=True, own=())
+    write(tmp_path, "tests/test_other.py", "def test_that_runs():\n    pass\n")
     seen = tests.record(tmp_path, _quiet)
-    assert seen.outcomes == {"tests/test_it.py": "error"}
+    other = "tests/test_other.py::test_that_runs"
+    assert seen.outcomes == {"tests/test_it.py": "error", other: "passed"}
     write(tmp_path, "tests/test_it.py", "")
+    write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
         tests.record(tmp_path, _quiet)
 

@@ -343,6 +343,7 @@ def pytest_cmdline_main(config: Any) -> None:
     """Turn off what would change which tests run, or when, and register the hooks."""
     option = config.option
     option.maxfail = 0
+    option.continue_on_collection_errors = True  # new tests may import what base has not
     for name, value in (("numprocesses", None), ("tx", []), ("dist", "no")):  # of xdist
         if hasattr(option, name):
             setattr(option, name, value)
