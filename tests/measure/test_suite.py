@@ -1,4 +1,4 @@
-"""What requests of a project's own tests do, by ten clients of seven frameworks, on both sides."""
+"""What requests of a project's own tests do, by clients of seven frameworks, on both sides."""
 
 import os
 import shutil
@@ -25,7 +25,8 @@ from repos import git, work_in, write
 
 _PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
 _PACKAGES: Final = (
-    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0", "httpx==0.28.1"),
+    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0"),
+    *("httpx==0.28.1", "httpx2==2.16.2"),
     *("fastapi==0.165.0", "flask==3.1.3", "litestar==2.25.0", "quart==0.22.0"),
     *("django==5.2.19", "djangorestframework==3.18.3"),
 )
@@ -98,7 +99,7 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
         (calls,) = (e for e in endpoint.effects.differ if e.kind == "function")
         assert calls.text == "price 10 → 3010"
         assert calls.place == "work.py"
-    assert seen.requests == 10 * 7
+    assert seen.requests == 11 * 7
     assert tuple(note for note in seen.notes if not note.startswith("not seen: ")) == (
         "1 test fails on both sides: suite/api_others.py::test_that_fails",
         "1 test is skipped: suite/api_others.py::test_that_is_skipped",

@@ -181,10 +181,11 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     ("asyncio.base_events", "BaseEventLoop.create_task", "task", _task),
     ("http.client", "HTTPConnection.putrequest", "call",
      lambda v: _request(v["method"], v["self"].host)),
-    ("httpcore._sync.connection_pool", "ConnectionPool.handle_request", "call",
-     lambda v: _request(v["request"].method, v["request"].url.host)),
-    ("httpcore._async.connection_pool", "AsyncConnectionPool.handle_async_request", "call",
-     lambda v: _request(v["request"].method, v["request"].url.host)),
+    *((f"{core}.{module}.connection_pool", name, "call",
+       lambda v: _request(v["request"].method, v["request"].url.host))
+      for core in ("httpcore", "httpcore2")
+      for module, name in (("_sync", "ConnectionPool.handle_request"),
+                           ("_async", "AsyncConnectionPool.handle_async_request"))),
     ("aiohttp.client_reqrep", "ClientRequest.send", "call",
      lambda v: _request(v["self"].method, v["self"].url.host)),
     ("redis.connection", "PythonRespSerializer.pack", "cache", _command),

@@ -293,6 +293,7 @@ CLIENTS = (
     ("starlette.testclient", "_TestClientTransport", "handle_request", _transport),
     ("starlette.testclient", "_ASGIAdapter", "send", _transport),
     ("httpx", "ASGITransport", "handle_async_request", _transport),
+    ("httpx2", "ASGITransport", "handle_async_request", _transport),
     ("starlette.applications", "Starlette", "__call__", _application),
     ("litestar.app", "Litestar", "__call__", _application),
     ("quart.app", "Quart", "__call__", _application),
