@@ -25,7 +25,7 @@ from repos import git, work_in, write
 
 _PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
 _PACKAGES: Final = (
-    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0"),
+    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0", "pytest-timeout==2.4.0"),
     *("httpx==0.28.1", "httpx2==2.16.2"),
     *("fastapi==0.165.0", "flask==3.1.3", "litestar==2.25.0", "quart==0.22.0"),
     *("django==5.2.19", "djangorestframework==3.18.3"),

@@ -345,7 +345,10 @@ def pytest_cmdline_main(config: Any) -> None:
     option = config.option
     option.maxfail = 0
     option.continue_on_collection_errors = True  # new tests may import what base has not
-    for name, value in (("numprocesses", None), ("tx", []), ("dist", "no")):  # of xdist
+    for name, value in (
+        *(("numprocesses", None), ("tx", []), ("dist", "no")),  # of xdist
+        ("timeout", 0),  # of pytest-timeout: what is recorded takes longer
+    ):
         if hasattr(option, name):
             setattr(option, name, value)
     if hasattr(option, "create_db"):  # of pytest-django: base's tables are not head's
