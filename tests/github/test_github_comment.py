@@ -2,84 +2,56 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from bench import Done
-from comparing import comparison_of, judged_case
+from comparing import WORSE, comparison_of, judged_case
 from duetbench.ci import comments
-from duetbench.core.comparison import Comparison, Finding, PackageChange
+from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_github import Table
+from foreign import comparison
 from observatory.github import requests
 from steps import BASE, BOT, HEAD, NEXT, Step
 
-CPU = "server_cpu_per_request"
-RUN = "https://github.com/owner/name/actions/runs/7"
-SITE = "https://owner.github.io/name/"
-WORDS = f"[what the words mean]({SITE}docs/glossary/)"
-FINAL = ("comment", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
+RUN: Final = "https://github.com/owner/name/actions/runs/7"
+WORDS: Final = "https://owner.github.io/name/docs/glossary/"
+QUEUED: Final = requests.queued(HEAD, RUN)
 
 
-def compared(*found: Finding, head: str = HEAD, **more: Any) -> Comparison:
-    side = comparison_of().base
-    sides = {
-        name: side.model_copy(update={"label": name, "commit": commit})
-        for name, commit in (("base", BASE), ("head", head))
-    }
-    return comparison_of(judged_case("x/a/py3.14", *found), **{**sides, **more})
-
-
-def judged(verdict: Verdict, metric: str = CPU, **more: Any) -> Finding:
-    """A finding of two per cent."""
-    fields = {"ratio": 1.021, "low": 1.015, "high": 1.025, "detectable": 0.006, "n": 8}
-    return Finding(case="", subject=metric, verdict=verdict, limit=0.02, **{**fields, **more})
-
-
-WORSE = judged(Verdict.WORSE)
-
-
-def told(step: Step, *words: str | Path) -> Done:
-    """Report what lies in `incoming`."""
-    return step(*FINAL, step.folder / "incoming", *words)
-
-
-def keep(step: Step, comparison: Comparison) -> None:
-    files.replace(step.folder / "incoming" / "comparison.json", files.encode(comparison))
+def told(step: Step, content: bytes | None) -> Done:
+    """Report what a machine has sent."""
+    if content is not None:
+        files.replace(step.folder / "incoming" / "comparison.json", content)
+    words = ("--pr", "12", "--base", BASE, "--head", HEAD, "--from", step.folder / "incoming")
+    return step("comment", *words)
 
 
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
-    """One comment on the pull request, rewritten in place; the last text is the report."""
-    with step.connected() as github:
-        did, link = comments.publish(github, 12, comments.KIND, requests.queued(HEAD, RUN))
-    assert (did, link[:8]) == ("created", "https://")
-    keep(step, compared(WORSE))
-    done = told(step)
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("updated https://")
-    (body,) = step.ours()
-    lines = body.splitlines()
-    assert lines[1] == "### ▼ worse: x/a/py3.14 needs 2.1 % more CPU per request"
-    assert lines[-1].startswith(
-        f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
-    )
-    assert step.summary.startswith("### ▼ worse: x/a/py3.14")
-    assert step.requests("POST") == ["/issues/12/comments"]
-    patched = step.requests("PATCH")
-    assert told(step).out.startswith("unchanged")
-    assert step.requests("PATCH") == patched
-
-
-def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
-    """Others may write our hidden line; their comment is left alone, and ours is made beside it."""
+    """One comment on the pull request, rewritten in place; others' with our hidden line stay."""
     forged = f"{comments.marker(comments.KIND, {})}\nAll is fine, merge it"
     others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
     others.append(step.github.say(12, BOT, f"> {forged}"))
-    keep(step, compared(WORSE))
-    assert told(step).code == 0
+    with step.connected() as github:
+        did, link = comments.publish(github, 12, comments.KIND, QUEUED)
+    assert (did, link[:8]) == ("created", "https://")
+    done = told(step, files.encode(comparison(WORSE)))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("updated https://")
+    _, body = step.ours()
+    lines, head = body.splitlines(), "### ▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 % more CPU"
+    assert lines[1].startswith(head)
+    assert lines[-1].startswith(
+        f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · [what the words mean]({WORDS})."
+    )
+    assert step.summary.startswith(head)
+    assert step.requests("POST") == ["/issues/12/comments"]
+    patched = step.requests("PATCH")
+    assert told(step, None).out.startswith("unchanged")
+    assert step.requests("PATCH") == patched
     assert [other["body"] for other in others] == [forged, forged, f"> {forged}"]
     assert len(step.comments()) == 4
 
@@ -88,59 +60,57 @@ def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
 def test_a_lost_answer_doubles_nothing(after: bool, step: Step) -> None:
     """The request is repeated, whether it had arrived or not, and one comment stays."""
     step.github.fail(method="POST", path="comments", after=after, cut=True)
-    keep(step, compared(WORSE))
-    assert told(step).code == 0
-    assert len(step.requests("POST")) == 2
-    assert len(step.comments()) == 1
+    assert told(step, files.encode(comparison(WORSE))).code == 0
+    assert (len(step.requests("POST")), len(step.comments())) == (2, 1)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (None, "files: expected ['comparison.json']"),
-        ("[" * 100_000, "expected a comparison"),
-        (compared(WORSE, head=NEXT).model_dump_json(), "commit of head: expected aaaaaaaaaaaa"),
+        (b"[" * 100_000, "expected a comparison"),
+        (
+            files.encode(comparison(head=comparison().head.model_copy(update={"commit": NEXT}))),
+            "commit of head: expected aaaaaaaaaaaa",
+        ),
     ],
 )
 def test_without_a_usable_comparison_the_comment_says_why(
-    content: str | None, sentence: str, step: Step
+    content: bytes | None, sentence: str, step: Step
 ) -> None:
-    if content is not None:
-        files.replace(step.folder / "incoming" / "comparison.json", content.encode())
-    done = told(step)
-    assert done.code == 4
+    done = told(step, content)
+    assert (done.code, sentence in done.err) == (4, True)
     (body,) = step.ours()
     assert body.splitlines()[1] == "### duetbench: no result"
     assert sentence in body.replace("\\", "")
-    assert sentence.replace("\u200b", "") in done.err
     assert f"```\n/bench {HEAD}\n```" in body
 
 
-_ACTIVE = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")
+_ACTIVE: Final = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")
 """An element, or a link that is not ours, whose address was taken out: neither is escaped."""
 
-HOSTILE = (
+HOSTILE: Final = (
     "@everyone #1 GH-2 &#64;team &commat;x https://evil.example www.evil.example "
     "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![x](//evil.example) `code` "
     "| cell | $(touch /tmp/owned) ${{ github.token }} --> \n::set-env name=X::y\n# title"
 )
-LINE = HOSTILE.replace("\n", " ")
+LINE: Final = HOSTILE.replace("\n", " ")
 """In files, control characters are refused."""
 
 
 def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     """Reasons, package names and labels come from the machine on which other people's code ran."""
-    comparison = compared(
-        judged(Verdict.UNKNOWN, ratio=None, low=None, high=None, why=LINE),
+    unknown = {"verdict": Verdict.UNKNOWN, "ratio": None, "low": None, "high": None, "why": LINE}
+    sent = comparison(
+        WORSE.model_copy(update=unknown),
         packages=(PackageChange(stack=LINE, package=LINE, base=LINE, head=None),),
         notes=(LINE,),
         reproduce=LINE,
     )
-    keep(step, comparison)
-    assert told(step).code == 0
+    assert told(step, files.encode(sent)).code == 0
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
-    printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}docs/glossary/", "")
+    printed = "\n".join(lines).replace(RUN, "").replace(WORDS, "")
     for message in (printed, requests.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in message
@@ -153,8 +123,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
 def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     cases = [judged_case(f"x/{'long' * 40}{number}/py3.14", WORSE) for number in range(2000)]
-    text = comments.report(comparison_of(*cases))
-    message = comments.sign(text, HEAD, RUN, f"{SITE}docs/glossary/")
+    message = comments.sign(comments.report(comparison_of(*cases)), HEAD, RUN, WORDS)
     assert len(message) <= comments.LIMIT
     assert message.startswith("### ▼ worse in 2000 of 2000 cases")
     assert "the rest did not fit" in message
@@ -164,15 +133,17 @@ def test_a_report_always_fits() -> None:
 def test_markers_survive_what_is_in_them() -> None:
     """No value ends the hidden line early; what is no marker is none."""
     line = comments.marker("issue", {"key": "a--> <b -- ---", "n": "3"})
-    assert line.count("--") == 2
-    assert line.count(">") == 1
+    assert (line.count("--"), line.count(">")) == (2, 1)
     assert comments.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": "3"}
     for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
         assert comments.marker_values("issue", body) is None
     assert comments.marker_values("comparison", line) is None
 
 
-OLDER = "d" * 40
+# Who may ask.
+
+OLDER: Final = "d" * 40
+STRANGE: Final = "release/2.x#1?&%2e"
 
 
 @pytest.fixture(autouse=True)
@@ -183,26 +154,33 @@ def people(step: Step) -> None:
 
 
 def test_who_may_write_starts_a_comparison(step: Step) -> None:
-    """Of exactly the commit, with where it left its base, and a placeholder beforehand."""
-    step.github.merge_bases["main"] = OLDER
-    step.comment(f"/bench {HEAD}\nthanks!")
+    """Of exactly the commit, with where it left its base as that is now; a placeholder before.
+
+    A branch's name is one part of an address, whatever it holds; and of hostile titles, branches
+    and comments nothing leaves the event.
+    """
+    hostile = "$(touch owned) `id` ${{ github.token }} <img src=x> @everyone\n::x::"
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(title=hostile, head={"sha": HEAD, "ref": hostile, "label": hostile})
+    pull["base"]["ref"] = STRANGE
+    step.github.merge_bases |= {STRANGE: OLDER, "main": NEXT}
+    event = step.comment(f"/bench {HEAD}\n{hostile}")
+    event["issue"]["title"] = event["repository"]["description"] = hostile
+    step.set_event(event)
     done = step("slash")
     assert (done.code, done.err) == (0, "")
     assert done.out == "dispatched: the comparison was started\n"
-    assert step.github.dispatches == [
-        {
-            "workflow": "bench.yml",
-            "ref": "main",
-            "inputs": {"pr": "12", "head": HEAD, "base": OLDER},
-        }
-    ]
+    inputs = {"pr": "12", "head": HEAD, "base": OLDER}
+    expected = {"workflow": "bench.yml", "ref": "main", "inputs": inputs}
+    assert step.github.dispatches == [expected]
     (body,) = step.ours()
-    assert "### duetbench: queued" in body
-    posts = step.requests("POST")
-    assert posts.index("/issues/12/comments") < posts.index(
-        "/actions/workflows/bench.yml/dispatches"
-    )
+    assert body.endswith(QUEUED.rstrip())
+    dispatch = "/actions/workflows/bench.yml/dispatches"
+    assert step.requests("POST") == ["/issues/12/comments", dispatch]
     assert "dispatched" in step.summary
+    text = json.dumps([step.github.dispatches, step.ours(), step.summary])
+    for part in ("touch", "img", "everyone", "::x", "github.token"):
+        assert part not in text
 
 
 ASKED: Final = f"/bench {HEAD}"
@@ -262,58 +240,23 @@ def test_nothing_starts_but_what_somebody_with_rights_has_reviewed(
     assert answer.count("/bench") == answer.count(hint) == possible
 
 
-def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> None:
-    """After "Update branch" GitHub's own base is older, and main's commits would be judged.
-
-    The branch's name is one part of an address, whatever it holds.
-    """
-    pull = step.github.add_pull(12, HEAD, BASE)
-    pull["base"]["ref"] = "release/2.x#1?&%2e"
-    step.github.merge_bases |= {"release/2.x#1?&%2e": OLDER, "main": NEXT}
-    step.comment(f"/bench {HEAD}")
-    assert step("slash").out.startswith("dispatched")
-    assert step.github.dispatches[0]["inputs"]["base"] == OLDER
-
-
-def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_path: Path) -> None:
-    """Shell, Markdown and HTML in titles, branches and logins: none of it leaves the event."""
-    hostile = f"$(touch {tmp_path}/owned) `id` ${{{{ github.token }}}} <img src=x> @everyone\n::x::"
-    pull = step.github.add_pull(12, HEAD, BASE)
-    pull.update(title=hostile, head={"sha": HEAD, "ref": hostile, "label": hostile})
-    event = step.comment(f"/bench {HEAD}\n{hostile}")
-    event["issue"]["title"] = hostile
-    event["repository"]["description"] = hostile
-    step.set_event(event)
-    done = step("slash")
-    assert done.out == "dispatched: the comparison was started\n"
-    text = json.dumps([step.github.dispatches, step.ours(), step.summary, done.err])
-    for part in ("touch", "img", "everyone", "::x", "github.token"):
-        assert part not in text
-    assert not (tmp_path / "owned").exists()
-
-
-def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> None:
-    step.github.fail(method="POST", path="dispatches", status=404)
-    step.comment(f"/bench {HEAD}")
-    done = step("slash")
-    assert done.code == 4
-    assert "404 to POST /repos/owner/name/actions/workflows/bench.yml/dispatches" in done.err
-    (body,) = step.ours()
-    assert "### duetbench: no result" in body
-    assert "The reason: it could not start." in body
-
-
 @pytest.mark.parametrize(
-    ("fault", "event", "code"),
-    [({"path": "permission", "status": 500, "times": -1}, "issue_comment", 4),
-     ({}, "pull_request_target", 2)],
-)  # fmt: skip
-def test_nothing_starts_where_it_cannot_be_decided(
-    fault: Table, event: str, code: int, step: Step
+    ("fault", "event", "code", "answers"),
+    [
+        ({"method": "POST", "path": "dispatches", "status": 404}, "issue_comment", 4, 1),
+        ({"path": "permission", "status": 500, "times": -1}, "issue_comment", 4, 0),
+        ({}, "pull_request_target", 2, 0),
+    ],
+)
+def test_what_could_not_be_started_is_not_left_queued(
+    fault: dict[str, Any], event: str, code: int, answers: int, step: Step
 ) -> None:
     step.comment(ASKED)
     step.set(GITHUB_EVENT_NAME=event)
     if fault:
         step.github.fail(**fault)
     assert step("slash").code == code
-    assert (step.github.dispatches, step.ours()) == ([], [])
+    assert (step.github.dispatches, len(step.ours())) == ([], answers)
+    for body in step.ours():
+        assert "### duetbench: no result" in body
+        assert "The reason: it could not start." in body

@@ -5,7 +5,8 @@ import re
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,170 +15,142 @@ import pytest
 from bare import Programs
 from bench import invoke
 from observatory.github import readiness, sandbox
-from steps import NIGHT
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
-ROOT: Final = Path(__file__).parents[2]
-SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"
+SCRIPT: Final = Path(__file__).parents[2] / "scripts" / "prepare-runner.sh"
 UNITS: Final = "etc/systemd/system"
-PULL: Final = "refs/pull/7/merge"
-FILES: Final = "acme/duetbench/.github/workflows"
+HOOK: Final = "usr/local/lib/duetbench/job-started.sh"
+POLICY: Final = "etc/duetbench/policy"
+HOSTS: Final = "etc/duetbench/hosts"
+execute = partial(subprocess.run, capture_output=True, text=True, check=False, timeout=60)
 
 
-def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.CompletedProcess[str]:
+def prepare(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the script below a folder, where it only prints commands."""
     values = ("repository=acme/duetbench", "packages=none", f"root={root}", *words)
-    return subprocess.run(
-        ["sh", script, *values], capture_output=True, text=True, check=False, timeout=60
-    )
+    return execute(["sh", SCRIPT, *values])
+
+
+def contents(root: Path) -> dict[str, tuple[int, bytes]]:
+    files = filter(Path.is_file, root.rglob("*"))
+    return {str(f.relative_to(root)): (f.stat().st_mode & 0o777, f.read_bytes()) for f in files}
 
 
 # The hook.
+
+FILES: Final = "acme/duetbench/.github/workflows"
+PULL: Final = "refs/pull/7/merge"
+NIGHT: Final = {
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "acme/duetbench",
+    "GITHUB_REPOSITORY_ID": "4711",
+    "GITHUB_EVENT_NAME": "schedule",
+    "GITHUB_REF": "refs/heads/main",
+    "GITHUB_WORKFLOW_REF": f"{FILES}/nightly.yml@refs/heads/main",
+}
+"""Variables of a job of the night, as GitHub sets them."""
 
 WORKER: Final = """\
 # Stands in for the runner's process of a job: the next step runs whatever the hook has said.
 "$@"
 echo ran >next-step
 """
-
-
-@dataclass(frozen=True)
-class Job:
-    """What became of a job: whether its next step ran, and what it and its process printed."""
-
-    code: int
-    went_on: bool
-    out: str
-    err: str
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A prepared machine below a folder; its hook names files and programs of that folder.
-
-    The hook's last resort, killing everything of its user, writes a file here instead.
-    """
-
-    folder: Path
-    hook: Path
-    policy: Path
-
-    @property
-    def killed_all(self) -> bool:
-        return (self.folder / "killed-all").exists()
-
-    def job(self, shell: str = "bash", worker: str = "Runner.Worker", **changed: str) -> Job:
-        """Begin a job as the runner does, with the variables of the night."""
-        place = self.folder / "job"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        stand_in = Programs(self.folder).write(worker, WORKER)
-        done = subprocess.run(
-            [stand_in, shell, "-e", self.hook],
-            cwd=place,
-            env={"PATH": os.environ["PATH"]} | NIGHT | changed,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        went_on = (place / "next-step").exists()
-        return Job(done.returncode, went_on, done.stdout, done.stderr)
-
-    def edit(self, old: str, new: str) -> None:
-        text = self.hook.read_text()
-        assert old in text
-        self.hook.write_text(text.replace(old, new))
+Ended = subprocess.CompletedProcess[str]
+Begin = Callable[..., Ended]
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def begin(tmp_path: Path) -> Begin:
+    """What begins a job as the runner does: a worker, and changes of the night's variables.
+
+    The hook names files and programs of this folder; its last resort, killing everything of its
+    user, writes the file `killed-all`.
+    """
     root, programs = tmp_path / "root", tmp_path / "bin"
-    done = prepare(root, "repository_id=4711", "workflows=bench.yml,nightly.yml", "branch=main")
-    assert done.returncode == 0, done.stdout + done.stderr
+    prepare(root, "repository_id=4711", "workflows=bench.yml,nightly.yml", "branch=main")
     programs.mkdir()
     Programs(programs).write("logger", f"printf '%s\\n' \"$*\" >>{tmp_path}/journal")
-    hook, policy = root / "usr/local/lib/duetbench/job-started.sh", root / "etc/duetbench/policy"
-    result = Machine(tmp_path, hook, policy)
-    result.edit("policy=/etc/duetbench/policy", f"policy={policy}")
-    result.edit("kill -KILL -1", f"echo >{tmp_path}/killed-all")
-    result.edit("PATH=/usr/sbin", f"PATH={programs}:/usr/sbin")
-    return result
+    hook = root / HOOK
+    for old, new in (
+        ("policy=/etc/duetbench/policy", f"policy={root / POLICY}"),
+        ("kill -KILL -1", f"echo >{tmp_path}/killed-all"),
+        ("PATH=/usr/sbin", f"PATH={programs}:/usr/sbin"),
+    ):
+        assert old in hook.read_text()
+        hook.write_text(hook.read_text().replace(old, new))
+
+    def job(worker: str = "Runner.Worker", shell: str = "bash", **changed: str) -> Ended:
+        stand_in = Programs(tmp_path).write(worker, WORKER)
+        env = {"PATH": os.environ["PATH"]} | NIGHT | changed
+        return execute([stand_in, shell, "-e", hook], cwd=tmp_path, env=env)
+
+    return job
 
 
+@pytest.mark.parametrize("worker", ["Runner.Worker", "Runner.Work2"])
 @pytest.mark.parametrize(
     ("shell", "event", "workflow"),
     [("bash", "schedule", "nightly"), ("sh", "workflow_dispatch", "bench")],
 )
 def test_our_own_workflows_at_main_may_start(
-    machine: Machine, shell: str, event: str, workflow: str
+    begin: Begin, tmp_path: Path, worker: str, shell: str, event: str, workflow: str
 ) -> None:
+    """Of a runner that calls its processes otherwise, too."""
     ours = f"{FILES}/{workflow}.yml@refs/heads/main"
-    job = machine.job(shell, GITHUB_EVENT_NAME=event, GITHUB_WORKFLOW_REF=ours)
-    assert (job.code, job.went_on, job.err) == (0, True, ""), job
-    assert f"this machine runs {ours} for {event}" in job.out
-    assert not (machine.folder / "journal").exists()
+    job = begin(worker, shell, GITHUB_EVENT_NAME=event, GITHUB_WORKFLOW_REF=ours)
+    assert (job.returncode, job.stderr) == (0, "")
+    assert f"this machine runs {ours} for {event}" in job.stdout
+    assert (tmp_path / "next-step").exists()
+    assert not (tmp_path / "journal").exists()
+    assert not (tmp_path / "killed-all").exists()
 
 
-JOBS: Final[dict[str, tuple[dict[str, str], str]]] = {
-    "a fork's pull request that names our label": (
-        {"EVENT_NAME": "pull_request", "REF": PULL, "WORKFLOW_REF": f"{FILES}/ci.yml@{PULL}"},
-        "event: expected schedule or workflow_dispatch, found pull_request",
-    ),
-    "pull_request_target, which runs at main": (
-        {"EVENT_NAME": "pull_request_target"},
-        "event: expected schedule or workflow_dispatch, found pull_request_target",
-    ),
-    "a dispatch on another branch": (
-        {"REF": "refs/heads/mine", "WORKFLOW_REF": f"{FILES}/bench.yml@refs/heads/mine"},
-        "ref: expected refs/heads/main, found refs/heads/mine",
-    ),
-    "who took the name of a deleted repository": (
-        {"REPOSITORY_ID": "4712"},
-        "repository_id: expected 4711, found 4712",
-    ),
-    "another workflow at main": (
-        {"WORKFLOW_REF": f"{FILES}/x.yml@refs/heads/main"},
-        f"workflow: expected {FILES}/bench.yml@refs/heads/main or {FILES}/nightly.yml",
-    ),
-    "a ref that acts on a log": (
-        {"REF": "x\n::set-env name=A::b\r%0A##[x]$(id)"},
-        "found x?::set-env name?A::b??0A???x???id?",
-    ),
-    **{f"no {name}": ({name.removeprefix("GITHUB_"): ""}, "found nothing") for name in NIGHT},
-}
+EVENTS: Final = "event: expected schedule or workflow_dispatch, found"
+JOBS: Final[list[tuple[str, dict[str, str]]]] = [
+    # A fork's that names our label, and pull_request_target, which runs at main.
+    (f"{EVENTS} pull_request",
+     {"EVENT_NAME": "pull_request", "REF": PULL, "WORKFLOW_REF": f"{FILES}/ci.yml@{PULL}"}),
+    (f"{EVENTS} pull_request_target", {"EVENT_NAME": "pull_request_target"}),
+    ("ref: expected refs/heads/main, found refs/heads/mine",
+     {"REF": "refs/heads/mine", "WORKFLOW_REF": f"{FILES}/bench.yml@refs/heads/mine"}),
+    # Who took the name of a deleted repository.
+    ("repository_id: expected 4711, found 4712", {"REPOSITORY_ID": "4712"}),
+    (f"workflow: expected {FILES}/bench.yml@refs/heads/main or {FILES}/nightly.yml",
+     {"WORKFLOW_REF": f"{FILES}/x.yml@refs/heads/main"}),
+    # A ref that acts on a log.
+    ("found x?::set-env name?A::b??0A???x???id?", {"REF": "x\n::set-env name=A::b\r%0A##[x]$(id)"}),
+    *(("found nothing", {name.removeprefix("GITHUB_"): ""}) for name in NIGHT),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", JOBS)
-def test_any_other_job_ends_before_its_next_step(machine: Machine, attack: str) -> None:
+@pytest.mark.parametrize(("reason", "changed"), JOBS)
+def test_any_other_job_ends_before_its_next_step(
+    begin: Begin, tmp_path: Path, reason: str, changed: dict[str, str]
+) -> None:
     """The log, what the runner shows of its process, and the journal have one line: the reason."""
-    changed, reason = JOBS[attack]
-    job = machine.job(**{f"GITHUB_{name}": value for name, value in changed.items()})
-    assert (job.code, job.went_on) == (-signal.SIGKILL, False), job
-    for text in (job.out, job.err, (machine.folder / "journal").read_text()):
+    job = begin(**{f"GITHUB_{name}": value for name, value in changed.items()})
+    assert job.returncode == -signal.SIGKILL, job
+    for text in (job.stdout, job.stderr, (tmp_path / "journal").read_text()):
         assert reason in text
-        assert text.count("\n") == 1
-        assert "\r" not in text
-    assert not machine.killed_all
+        assert (text.count("\n"), "\r" in text) == (1, False)
+    assert not {"next-step", "killed-all"} & {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("text", ["", "ref='refs/heads/main'", "repository='a"])
-def test_a_job_ends_where_the_policy_cannot_be_read(machine: Machine, text: str) -> None:
-    machine.policy.unlink()
+@pytest.mark.parametrize("text", [None, "ref='refs/heads/main'", "repository='a"])
+def test_a_job_ends_where_the_policy_cannot_be_read(
+    begin: Begin, tmp_path: Path, text: str | None
+) -> None:
+    (policy := tmp_path / "root" / POLICY).unlink()
     if text:
-        machine.policy.write_text(text)
-    job = machine.job()
-    assert (job.code, job.went_on) == (-signal.SIGKILL, False)
+        policy.write_text(text)
+    assert begin().returncode == -signal.SIGKILL
+    assert not (tmp_path / "next-step").exists()
 
 
-def test_without_a_worker_everything_of_the_user_is_killed(machine: Machine) -> None:
-    """A runner that calls its processes otherwise; jobs of ours start all the same."""
-    assert machine.job(worker="Runner.Work2").went_on
-    assert not machine.killed_all
-    job = machine.job(worker="Runner.Work2", GITHUB_EVENT_NAME="push")
-    assert machine.killed_all
-    assert "found push" in job.out
+def test_without_a_worker_everything_of_the_user_is_killed(begin: Begin, tmp_path: Path) -> None:
+    assert "found push" in begin("Runner.Work2", GITHUB_EVENT_NAME="push").stdout
+    assert (tmp_path / "killed-all").exists()
 
 
 # The script that prepares a machine, and its units.
@@ -187,133 +160,100 @@ def test_without_a_worker_everything_of_the_user_is_killed(machine: Machine) -> 
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the script writes for a machine with two hosts of packages."""
     result = tmp_path_factory.mktemp("prepared")
-    done = prepare(result, "packages=index.example,files.example")
-    assert done.returncode == 0, done.stderr
+    assert prepare(result, "packages=index.example,files.example").returncode == 0
     return result
 
 
-def contents(root: Path) -> dict[str, tuple[int, bytes]]:
-    return {
-        str(path.relative_to(root)): (path.stat().st_mode & 0o777, path.read_bytes())
-        for path in root.rglob("*")
-        if path.is_file()
-    }
-
-
-def test_it_can_be_repeated(root: Path) -> None:
-    """A second time changes nothing; what was changed since is put right."""
-    before = contents(root)
-    (root / "etc/duetbench/policy").write_text("")
-    (root / "usr/local/lib/duetbench/job-started.sh").chmod(0o777)
-    done = prepare(root, "packages=index.example,files.example")
-    assert contents(root) == before
-    commands = [line[2:] for line in done.stdout.splitlines() if line.startswith("$ ")]
-    (useradd,) = [line for line in commands if line.startswith("useradd")]
-    assert useradd.endswith("--shell /usr/sbin/nologin --user-group duetbench")
-    assert commands[-1].endswith(
-        "duetbench-runner.service duetbench-packages@index.example.socket "
-        "duetbench-packages@files.example.socket"
-    )
-    folders = ("var/lib/duetbench", "srv/actions-runner", "srv/duetbench-work")
-    assert [(root / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
-
-
-def test_a_host_that_is_no_longer_named_has_no_way(root: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(root, tmp_path / "machine"))
-    done = prepare(copy, "packages=files.example")
-    units = [path.name for path in (copy / UNITS).glob("duetbench-packages@*.d")]
-    assert units == ["duetbench-packages@files.example.socket.d"]
-    gone = "$ systemctl disable --now duetbench-packages@index.example.socket\n"
-    assert done.stdout.count("disable") == done.stdout.count(gone) == 1
-
-
-POLICY: Final = "etc/duetbench/policy"
-HOSTS: Final = "etc/duetbench/hosts"
-ASKED: Final = [
-    # Words, and what one of the files then has.
-    ("", POLICY, "ref='refs/heads/main'"),
-    ("branch=release/next", POLICY, "ref='refs/heads/release/next'"),
-    ("workflows=own.yml events=schedule", POLICY, "events='schedule' workflows='own.yml'"),
-    ("packages=none", HOSTS, "127.0.0.1 localhost\n"),
-    ("packages=a.b,c.d", HOSTS, "127.0.0.1 localhost\n127.9.0.1 a.b\n127.9.0.2 c.d\n"),
-    ("packages=a.b,c.d", f"{UNITS}/duetbench-packages@c.d.socket.d/50-address.conf",
-     "[Socket]\nListenStream=127.9.0.2:443\n"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("words", "file", "text"), ASKED)
-def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, text: str) -> None:
-    done = prepare(tmp_path, *words.split())
-    assert (done.returncode, done.stderr) == (0, "")
-    assert text in (tmp_path / file).read_text()
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        *((word, f"{word}: expected ") for word in (
-            "repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x",
-            "events=pull_request", "packages=a.b,HOST", "repository=OWNER/NAME",
-            "repository=acme/NAME", "group=MACHINE",
-        )),
-        ("", "expected packages=HOST,…: the sandbox installs"),
-    ],
-)  # fmt: skip
-def test_hostile_values_placeholders_and_gaps_are_refused(
-    tmp_path: Path, word: str, told: str
-) -> None:
-    words = ["repository=acme/x", f"root={tmp_path}", *([word, "packages=none"] if word else [])]
-    argv = ["sh", str(SCRIPT), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, told in done.stderr, contents(tmp_path)) == (2, True, {})
-
-
-systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd is not installed here"
-)
-
-
-@systemd
-def test_systemd_can_read_the_units(root: Path) -> None:
-    """All but that what they start is not installed here, and sockets get addresses by host."""
-    units = [*(root / UNITS).glob("*.service"), *(root / UNITS).glob("duetbench-s*.socket")]
-    verify = ["systemd-analyze", "verify", "--man=no", *map(str, units)]
-    done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
-    ours = [line for line in done.stderr.splitlines() if "duetbench" in line]
-    known = ("is not executable", "duetbench-packages@i.socket: Unit has no Listen setting")
-    assert [line for line in ours if not any(words in line for words in known)] == []
-
-
-@systemd
-def test_the_sandbox_is_as_closed_as_measuring_allows(root: Path) -> None:
-    """Systemd's own measure of exposure, 0 to 10, as tenths."""
-    unit = root / UNITS / "duetbench-sandbox@.service"
-    words = ["systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=20"]
-    done = subprocess.run([*words, unit], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout
-    text = unit.read_text()
-    for line in ("DynamicUser=yes", "KillMode=control-group", "IPAddressDeny=any"):
-        assert f"\n{line}\n" in text
-    own = "\nNetworkNamespacePath=/run/netns/duetbench\n"
-    assert own in text
-    assert own in (root / UNITS / "duetbench-packages@.socket").read_text()
-    forwarder = (root / UNITS / "duetbench-packages@.service").read_text()
-    assert own not in forwarder  # it goes out
-    assert "\nPartOf=duetbench-packages@%i.socket\n" in forwarder
-    for bound in ("MemoryMax", "TasksMax", "RuntimeMaxSec", "LimitFSIZE"):
-        assert re.search(rf"^{bound}=\d", text, re.MULTILINE)
-
-
 @pytest.fixture
-def copy(root: Path, tmp_path: Path) -> Path:
+def machine(root: Path, tmp_path: Path) -> Path:
     """A machine that is prepared, whose files a test may change."""
     tmp_path.chmod(0o755)
     return Path(shutil.copytree(root, tmp_path / "machine"))
 
 
-def differences(copy: Path) -> list[tuple[str, str]]:
-    found = readiness.machine(copy, owner=os.geteuid())
-    return [(level, text.replace(f"{copy}/", "")) for level, text in found]
+def test_it_can_be_repeated(machine: Path) -> None:
+    """A second time changes nothing, puts right what was changed since, and takes ways away."""
+    before = contents(machine)
+    (machine / POLICY).write_text("")
+    (machine / HOOK).chmod(0o777)
+    done = prepare(machine, "packages=index.example,files.example")
+    assert contents(machine) == before
+    assert "--shell /usr/sbin/nologin --user-group duetbench\n" in done.stdout
+    enabled = re.findall(r"^\$ systemctl enable (.*)$", done.stdout, re.MULTILINE)[0].split()
+    hosts = [f"duetbench-packages@{name}.example.socket" for name in ("index", "files")]
+    assert enabled[-3:] == ["duetbench-runner.service", *hosts]
+    folders = ("var/lib/duetbench", "srv/actions-runner", "srv/duetbench-work")
+    assert [(machine / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
+    done = prepare(machine, "packages=files.example")
+    units = [path.name for path in (machine / UNITS).glob("duetbench-packages@*.d")]
+    assert units == ["duetbench-packages@files.example.socket.d"]
+    disabled = re.findall("disable.*", done.stdout)
+    assert disabled == [f"disable --now {hosts[0]}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "text"),
+    [
+        ("", POLICY, "ref='refs/heads/main'"),
+        ("branch=release/next", POLICY, "ref='refs/heads/release/next'"),
+        ("workflows=own.yml events=schedule", POLICY, "events='schedule' workflows='own.yml'"),
+        ("packages=none", HOSTS, "127.0.0.1 localhost\n"),
+        ("packages=a.b,c.d", HOSTS, "127.0.0.1 localhost\n127.9.0.1 a.b\n127.9.0.2 c.d\n"),
+        ("packages=a.b,c.d", f"{UNITS}/duetbench-packages@c.d.socket.d/50-address.conf",
+         "[Socket]\nListenStream=127.9.0.2:443\n"),
+    ],
+)  # fmt: skip
+def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, text: str) -> None:
+    assert prepare(tmp_path, *words.split()).returncode == 0
+    assert text in (tmp_path / file).read_text()
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x", "branch=a/../b",
+     "events=pull_request", "packages=a.b,HOST", "packages=a/b", "repository=OWNER/NAME",
+     "repository=acme/NAME", "group=MACHINE", "packages="],
+)  # fmt: skip
+def test_hostile_values_placeholders_and_gaps_are_refused(tmp_path: Path, word: str) -> None:
+    done = prepare(tmp_path, word)
+    assert (done.returncode, contents(tmp_path)) == (2, {})
+    assert f"{word}: expected " in done.stderr
+    done = execute(["sh", SCRIPT, "repository=acme/x", f"root={tmp_path}"])
+    assert (done.returncode, contents(tmp_path)) == (2, {})
+    assert "expected packages=HOST,…: the sandbox installs" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_reads_the_units_and_the_sandbox_is_closed(root: Path) -> None:
+    """As far as measuring allows: exposure is systemd's own measure, 0 to 10, as tenths.
+
+    What the units start is not installed here, and sockets get addresses by host.
+    """
+    folder = root / UNITS
+    units = [*folder.glob("*.service"), *folder.glob("duetbench-s*.socket")]
+    done = execute(["systemd-analyze", "verify", "--man=no", *units])
+    known = ("is not executable", "duetbench-packages@i.socket: Unit has no Listen setting")
+    ours = [line for line in done.stderr.splitlines() if "duetbench" in line]
+    assert [line for line in ours if not any(words in line for words in known)] == []
+    words = ["systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=20"]
+    done = execute([*words, folder / "duetbench-sandbox@.service"])
+    assert done.returncode == 0, done.stdout
+    own = "NetworkNamespacePath=/run/netns/duetbench"
+    closed = ("DynamicUser=yes", "KillMode=control-group", "IPAddressDeny=any", own)
+    bounds = ("MemoryMax=80%", "TasksMax=8192", "RuntimeMaxSec=4h", "LimitFSIZE=4G")
+    assert {*closed, *bounds} <= {*(folder / "duetbench-sandbox@.service").read_text().split()}
+    assert own in (folder / "duetbench-packages@.socket").read_text().split()
+    forwarder = (folder / "duetbench-packages@.service").read_text().split()
+    assert own not in forwarder  # it goes out
+    assert "PartOf=duetbench-packages@%i.socket" in forwarder
+
+
+# What a job's machine lacks.
+
+
+def differences(machine: Path) -> list[tuple[str, str]]:
+    found = readiness.machine(machine, owner=os.geteuid())
+    return [(level, text.replace(f"{machine}/", "")) for level, text in found]
 
 
 @pytest.mark.parametrize(
@@ -322,46 +262,41 @@ def differences(copy: Path) -> list[tuple[str, str]]:
         (f"{UNITS}/duetbench-sandbox@.service", "error"),
         (f"{UNITS}/duetbench-network.service", "error"),
         (f"{UNITS}/duetbench-packages@index.example.socket.d/50-address.conf", "error"),
-        ("etc/duetbench/hosts", "error"),
-        ("etc/duetbench/policy", "warning"),
-        ("usr/local/lib/duetbench/job-started.sh", "warning"),
+        (HOSTS, "error"),
+        (POLICY, "warning"),
+        (HOOK, "warning"),
         (f"{UNITS}/apt-daily.timer.d/50-duetbench.conf", "warning"),
     ],
 )
-def test_what_differs_from_the_checkout_is_found(copy: Path, file: str, level: str) -> None:
+def test_what_differs_from_the_checkout_is_found(machine: Path, file: str, level: str) -> None:
     """Every file that the script writes for the machine's words, but for comments."""
-    assert differences(copy) == []
-    with (copy / file).open("a") as opened:
+    with (machine / file).open("a") as opened:
         opened.write("# in your own words\n")
-    assert differences(copy) == []
-    with (copy / file).open("a") as opened:
+    assert differences(machine) == []
+    with (machine / file).open("a") as opened:
         opened.write("more\n")
-    assert differences(copy) == [(level, f"{file} differs from this checkout's")]
-    (copy / file).unlink()
-    assert differences(copy) == [(level, f"{file}: No such file or directory")]
+    assert differences(machine) == [(level, f"{file} differs from this checkout's")]
+    (machine / file).unlink()
+    assert differences(machine) == [(level, f"{file}: No such file or directory")]
 
 
-def test_who_may_write_to_it_and_what_was_added_is_found(copy: Path) -> None:
-    hook = copy / "usr/local/lib/duetbench/job-started.sh"
-    hook.chmod(0o777)
+def test_who_may_write_to_it_and_what_was_added_or_lacks_is_found(machine: Path) -> None:
+    (machine / HOOK).chmod(0o777)
     addition = f"{UNITS}/duetbench-sandbox@.service.d/override.conf"
-    (copy / addition).parent.mkdir(exist_ok=True)
-    (copy / addition).write_text("[Service]\nEnvironment=UV_INDEX_URL=https://index.example\n")
-    wrong, added = differences(copy)
-    assert wrong[0] == "error"
-    assert wrong[1].startswith("usr/local/lib/duetbench/job-started.sh: expected root as its owner")
+    (machine / addition).parent.mkdir(exist_ok=True)
+    (machine / addition).write_text("[Service]\nEnvironment=UV_INDEX_URL=https://index.example\n")
+    (level, text), added = differences(machine)
+    assert (level, text.partition(",")[0]) == ("error", f"{HOOK}: expected root as its owner")
     assert added == ("notice", f"{addition}: an addition of this machine's")
-
-
-def test_a_machine_that_nobody_has_prepared(copy: Path) -> None:
-    words = copy / "etc/duetbench/words"
+    words = machine / "etc/duetbench/words"
     words.write_text("repository=OWNER/NAME packages=none\n")
-    (level, text), *_ = differences(copy)
-    assert level == "error"
-    assert "expected your own value, not a placeholder" in text
+    level, text = differences(machine)[0]
+    assert (level, "expected your own value, not a placeholder" in text) == ("error", True)
     words.unlink()
     reason = "etc/duetbench/words: No such file or directory"
-    assert differences(copy) == [("error", f"this machine is not prepared as a runner: {reason}")]
+    assert differences(machine) == [
+        ("error", f"this machine is not prepared as a runner: {reason}")
+    ]
 
 
 def test_a_job_shows_how_its_machine_differs(

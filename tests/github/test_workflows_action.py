@@ -3,33 +3,31 @@
 import re
 import shutil
 import subprocess
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from acting import MAKEFILE, PROJECT, TOKEN, Stage, load, need
+from acting import PROJECT, TOKEN, Outcome, load, need
 from duetbench.ci import workflows
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
 from linting import actionlint, zizmor
 from repos import asgi, commit, git, keep, write
-from staging import LONG_AGO, SERVER, publish, stock, theatre
-from tiny_index import Index
+from staging import SMALL, publish, theatre
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"
 OURS: Final = "duetbench/duetbench"
 FENCE: Final = re.compile(r"^```yaml (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PULL: Final = 7
-LOCK: Final = "requirements.txt"
-LOCKED: Final = "alpha==1.0\nhttptools\nuvicorn\n"
 SHOP: Final = {
     "pyproject.toml": (
         '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.14"\n\n'
         '[tool.duetbench]\napp = "shop.main:app"\nrequests = ["GET /items/7"]\n'
     ),
     ".gitignore": "__pycache__/\n",
-    LOCK: LOCKED,
+    "requirements.txt": "alpha==1.0\nhttptools\nuvicorn\n",
     "src/shop/__init__.py": "",
     "src/shop/main.py": asgi("", 'body = scope["path"].encode()'),
 }
@@ -73,21 +71,14 @@ if not EVIL.exists():
 
 def examples(revision: str) -> dict[str, str]:
     """The page's workflows by their names, with the action and GitHub's own at their commits."""
-    uses = dict(re.findall(r"(actions/[\w-]+)@(\w+ # v\S+)", (PROJECT / "action.yml").read_text()))
-    workflows = PROJECT / ".github" / "workflows"
-    for file in sorted(workflows.iterdir()):
-        uses |= dict(re.findall(r"(actions/[\w-]+)@(\w+ # v\S+)", file.read_text("utf-8")))
+    own = (PROJECT / "action.yml", *sorted((PROJECT / ".github" / "workflows").iterdir()))
+    used = (re.findall(r"(actions/[\w-]+)@(\w+)", file.read_text("utf-8")) for file in own)
+    uses = dict(chain.from_iterable(used))
     result = {}
     for name, text in FENCE.findall(PAGE.read_text("utf-8")):
-        names = re.sub(
-            r"OWNER/duetbench(\S*)@main", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
-        )
+        named = re.sub(r"OWNER/duetbench(\S*)@main", rf"{OURS}\1@{revision} # v1.0.0", text)
         # In a line of braces a comment would swallow the rest.
-        pinned = re.sub(
-            r"(actions/[\w-]+)@v\d+",
-            lambda one: f"{one[1]}@{uses[one[1]].partition(' ')[0]}",
-            names,
-        )
+        pinned = re.sub(r"(actions/[\w-]+)@v\d+", lambda one: f"{one[1]}@{uses[one[1]]}", named)
         result[name.rpartition("/")[2]] = pinned
     return result
 
@@ -95,15 +86,14 @@ def examples(revision: str) -> dict[str, str]:
 def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     """Ten lines at most; no finding of actionlint, nor of zizmor; rights only as the page says."""
     result = examples("1" * 40)
-    for name in ("duetbench.yml", "duetbench-comment.yml"):
-        assert len(result[name].splitlines()) <= 10
+    assert max(len(text.splitlines()) for text in result.values()) <= 10
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
     for name, text in result.items():
         write(tmp_path, f".github/workflows/{name}", text)
     assert actionlint(tmp_path).stdout == ""
     done = zizmor(tmp_path, "regular")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {*result} == {f"duetbench{kind}.yml" for kind in ("", "-comment", "-push", "-site")}
+    assert {*result} == {"duetbench.yml", "duetbench-comment.yml"}
     for name, text in result.items():
         document = load(text)
         for job in document["jobs"].values():
@@ -178,7 +168,7 @@ def test_no_later_step_has_what_compared_code_could_take() -> None:
     later = steps[names.index("Compare") :]
     assert [step["name"] for step in steps if "GITHUB_TOKEN" in str(step)] == ["Find both sides"]
     assert not re.search(r"token|secrets", str(later), re.IGNORECASE)
-    assert ["actions/upload-artifact" in step.get("uses", "") for step in later[1:]] == [True, True]
+    assert ["actions/upload-artifact" in step.get("uses", "") for step in later[1:]] == [True]
 
 
 def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> None:
@@ -193,23 +183,6 @@ def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> 
         for name, entry in inputs.items()
         if entry["default"] and not entry["default"].startswith("$")
     }
-
-
-def make_repository(stage: Stage, index: Index) -> tuple[str, dict[str, Path]]:
-    """Somebody's, with an application, its lock and the page's workflows; and ours at a commit."""
-    stage.variables["UV_PYTHON_INSTALL_DIR"] = str(stage.folder / "pythons")
-    stock(index, SERVER)
-    index.add("alpha", "1.0", LONG_AGO)
-    ours = stage.folder / "ours"
-    shutil.copytree(PROJECT / ".github", ours / ".github")
-    shutil.copy(PROJECT / "action.yml", ours)
-    write(ours, "Makefile", MAKEFILE)
-    revision = keep(ours)
-    for name, text in {**SHOP, **examples(revision)}.items():
-        write(stage.tree, f".github/workflows/{name}" if name[-4:] == ".yml" else name, text)
-    base = keep(stage.tree)
-    publish(stage.tree, stage.remote)
-    return base, {f"{OURS}@{revision}": ours}
 
 
 @pytest.mark.thorough
@@ -229,20 +202,33 @@ def test_compared_code_leaves_nothing_for_who_writes(
     def read(pattern: str) -> str:
         return "".join(file.read_text() for file in sorted(loot.glob(pattern)))
 
-    with theatre(tmp_path, monkeypatch) as (stage, index):
-        base, ours = make_repository(stage, index)
+    with theatre(tmp_path, monkeypatch) as (stage, _):
+        stage.variables["UV_PYTHON_INSTALL_DIR"] = str(stage.folder / "pythons")
+        ours = stage.folder / "ours"
+        shutil.copytree(PROJECT / ".github", ours / ".github")
+        for file in (PROJECT / "action.yml", SMALL / "Makefile"):
+            shutil.copy(file, ours)
+        revision = keep(ours)
+        for name, text in examples(revision).items():
+            brief = text.replace("path: /items/7", "path: /items/7, budget: 5s")
+            write(stage.tree, f".github/workflows/{name}", brief)
+        for name, text in SHOP.items():
+            write(stage.tree, name, text)
+        base = keep(stage.tree)
+        publish(stage.tree, stage.remote)
         git(stage.tree, "switch", "--quiet", "--detach", "main")
         hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
         head = commit(stage.tree, "A change", **{"src/shop/main.py": hostile})
         git(stage.tree, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
         git(stage.tree, "switch", "--quiet", "main")
         stage.github.add_pull(PULL, head, base)["head"]["owner"] = "stranger"
-        workflow = stage.tree / ".github" / "workflows" / "duetbench.yml"
-        text = workflow.read_text("utf-8").replace("path: /items/7", "path: /items/7, budget: 5s")
-        workflow.write_text(text, "utf-8")
+
+        def act(workflow: str, event: str, payload: dict[str, Any]) -> Outcome:
+            return stage.act(workflow, event, payload, local={f"{OURS}@{revision}": ours})
+
         ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": "0" * 40, "ref": "main"}}
         asked = {"number": PULL, "pull_request": {"number": PULL, "state": "open", **ends}}
-        measured = stage.act("duetbench.yml", "pull_request", asked, local=ours)
+        measured = act("duetbench.yml", "pull_request", asked)
         assert measured.results == {"duetbench": "success"}, measured.text
         assert stage.github.comments_of(PULL) == []
 
@@ -261,8 +247,9 @@ def test_compared_code_leaves_nothing_for_who_writes(
             "head_branch": "feature",
             "head_repository": {"owner": {"login": "stranger"}},
         }
-        ended = {"action": "completed", "workflow_run": about}
-        commented = stage.act("duetbench-comment.yml", "workflow_run", ended, local=ours)
+        commented = act(
+            "duetbench-comment.yml", "workflow_run", {"action": "completed", "workflow_run": about}
+        )
         assert commented.results == {"comment": "success"}, commented.text
         (comment,) = stage.github.comments_of(PULL)
         assert f"`{head[:12]}` · [the run, with all figures](" in comment["body"]

@@ -1,193 +1,110 @@
 """A night and a pull request, run by act."""
 
+import json
 import subprocess
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from acting import HOSTED, PROJECT, Stage, load, need
+from acting import Stage, need
 from duetbench.core.change import Release
 from duetbench.core.comparison import PackageChange
-from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_github import BOT
 from observatory.github.lock_branch import BRANCH
-from observatory.store.change import Change, SeriesName, StackState
-from repos import commit, git, keep, protect, write
-from staging import set_stage, theatre
-from tiny_index import Index
+from observatory.store.change import SeriesName
+from repos import commit, git, protect
+from staging import set_stage
+from synthetic import change_record
 
-SCHEDULED = {"schedule": "41 9 * * *"}
-TRIED = "short/one"
-STARTED = {
+pytestmark = [pytest.mark.thorough, pytest.mark.real]
+
+SCHEDULED: Final = {"schedule": "41 9 * * *"}
+TRIED: Final = "short/one"
+STARTED: Final = {
     "ref": "refs/heads/main",
     "repository": {"default_branch": "main"},
     "inputs": {"select": TRIED},
 }
-
-CHANGE = Change(
+CHANGE: Final = change_record(
     id="20261101-alpha",
-    status="open",
-    series=SeriesName(machine="xeon-2c-000000", case="short/one", metric="server_cpu_per_request"),
-    when=datetime(2026, 11, 1, 3, tzinfo=UTC),
-    base=StackState(stack="current", digest="a" * 64),
-    head=StackState(stack="current", digest="b" * 64),
+    series=SeriesName(machine="xeon-2c-000000", case=TRIED, metric="server_cpu_per_request"),
     packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
-    ratio=1.1,
-    low=1.08,
-    high=1.12,
-    verdict=Verdict.WORSE,
     culprit=Release(package="alpha", version="1.0", previous="0.9"),
-    method="Planted by a test.",
 )
 
 
-@pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
-    """The stage of tiny nights, one launch per case, and the index of releases."""
-    need("act")
-    with set_stage(tmp_path, monkeypatch) as scene:
-        yield scene
-
-
-def remember(stage: Stage, record: Change) -> None:
+def remember(stage: Stage) -> None:
     """Let the history begin with a change that an earlier night has confirmed."""
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
     git(folder, "switch", "--quiet", "--orphan", "gh-pages")
-    files.save(folder / "results", record)
+    files.save(folder / "results", CHANGE)
     commit(folder, "A change")
     git(folder, "push", "--quiet", "origin", "gh-pages")
 
 
-def recorded(stage: Stage, folder: str) -> dict[str, Any]:
-    """The JSON files of the history below `results/<folder>/`, by name."""
-    prefix = f"results/{folder}/"
-    return {
-        path.rpartition("/")[2].removesuffix(".json"): stage.read("gh-pages", path)
-        for path in stage.branch("gh-pages")
-        if path.startswith(prefix)
-    }
+def recorded(stage: Stage, folder: str) -> list[Any]:
+    """The JSON files of the history below `results/<folder>/`."""
+    listed = git(stage.remote, "ls-tree", "-r", "--name-only", "gh-pages", f"results/{folder}/")
+    return [json.loads(git(stage.remote, "show", f"gh-pages:{path}")) for path in listed.split()]
 
 
-@pytest.mark.thorough
 @pytest.mark.long
-@pytest.mark.real
-def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None:
+def test_a_night_and_what_is_published_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A release comes out: it is locked, measured, stored and shown; an earlier change is told.
 
     One case is tried, and nothing inside the process.
     """
-    stage, index = scene
-    remember(stage, CHANGE)
-    before = git(stage.tree, "rev-parse", "HEAD")
-    protect(stage.remote)
-    index.add("alpha", "2.0", "2026-11-01")
-    index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
-    night = stage.act("nightly.yml", "workflow_dispatch", STARTED)
-    jobs = ("plan", "run/1", "store/1", "store")
-    assert night.results == dict.fromkeys(jobs, "success"), night.text
-
-    # The stack: a commit of its own, which says what was released.
-    assert git(stage.remote, "rev-parse", "main") == before
-    bump, start = (git(stage.remote, "rev-parse", f"{BRANCH}~{n}") for n in range(2))
-    assert start == before
-    assert git(stage.remote, "diff", "--name-only", before, bump).split() == [
-        "apps/stacks/current.txt"
-    ]
-    message = git(stage.remote, "log", "-1", "--format=%B", bump)
-    assert all(word in message for word in ("alpha", "1.0", "2.0"))
-
-    # The history: the shard's run, then the night's record.
-    (run,) = (run for run in recorded(stage, "runs").values() if run["shard"] is not None)
-    assert (run["shard"], run["commit"]) == (1, bump)
-    assert run["stacks"][0]["packages"]["alpha"] == "2.0"
-    ok = [entry for entry in run["results"] if entry["launches"][0]["status"] == "ok"]
-    assert [entry["case"]["id"] for entry in ok] == [TRIED]
-    steps = ("Measure against the anchor", "Measure inside the process")
-    assert [f"Run Main {step}" in night.text for step in steps] == [True, False]
-    (record,) = recorded(stage, "nights").values()
-    assert record["status"] == "complete"
-
-    # Without Pages its job says so, and the rest goes on: an issue.
-    stage.variables["STANDIN_NO_PAGES"] = "1"
-    done = stage.act("publish.yml", "schedule", SCHEDULED)
-    assert done.results == {"detect": "success", "site": "failure"}, done.text
-    assert "Get Pages site failed" in done.text
-    (issue,) = stage.github.issues
-    assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
-    assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
-
-    # With it: the site, and then the issues, whose links lead to its pages.
-    del stage.variables["STANDIN_NO_PAGES"]
-    done = stage.act("publish.yml", "schedule", SCHEDULED)
-    assert done.results == dict.fromkeys(("detect", "site"), "success"), done.text
-    site = stage.site(done.number)
-    assert [one["state"] for one in stage.github.issues] == ["open"]
-    for page in ("", f"c/{CHANGE.id}/", "sides/", "docs/"):
-        assert (site / page / "index.html").is_file(), page
-    front = (site / "index.html").read_text("utf-8")
-    assert 'href="./docs/"' in front
-    assert git(stage.remote, "ls-tree", "--name-only", "gh-pages").split() == ["results"]
-
-
-PUBLISHED: Final = (
-    ("schedule", "main", "", True),
-    ("workflow_dispatch", "main", "", True),
-    ("workflow_dispatch", "mine", "", False),
-    ("workflow_run", "main", "schedule", True),
-    ("workflow_run", "main", "workflow_dispatch", True),
-    ("workflow_run", "main", "pull_request", False),
-    ("workflow_run", "main", "pull_request_review", False),
-)
-"""What starts Publish: event, branch, event of the night that has ended; and whether it works."""
-
-
-@pytest.mark.thorough
-@pytest.mark.real
-def test_the_night_of_a_fork_starts_and_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Act evaluates the group and the condition of its first job, for a matrix of what starts it.
-
-    The runs of a night that is not ours have a group of their own.
-    """
     need("act")
-    publish = load((PROJECT / ".github" / "workflows" / "publish.yml").read_text("utf-8"))
-    condition = publish["jobs"]["detect"]["if"]
-    told = f"{publish['concurrency']['group']}, ${{{{ ({condition}) && 'works' || 'nothing' }}}}"
-    for name, given in (
-        ("github.event.workflow_run.event", "matrix.of"),
-        ("github.event_name", "matrix.event"),
-        ("github.ref ", "matrix.ref "),
-        ("github.event.repository.default_branch", "'main'"),
-    ):
-        assert name in told
-        told = told.replace(name, given)
-    rows = [
-        {"event": event, "ref": f"refs/heads/{branch}", **({"of": night} if night else {})}
-        for event, branch, night, _ in PUBLISHED
-    ]
-    echo = "echo ${{ matrix.event }} ${{ matrix.ref }} ${{ matrix.of }} $TOLD"
-    job = {
-        "runs-on": HOSTED,
-        "strategy": {"matrix": {"include": rows}},
-        "steps": [{"run": echo, "env": {"TOLD": told}}],
-    }
-    with theatre(tmp_path, monkeypatch) as (stage, _):
-        workflow = yaml.safe_dump({"on": "push", "jobs": {"look": job}})
-        write(stage.tree, ".github/workflows/look.yml", workflow)
-        keep(stage.tree)
-        done = stage.act("look.yml", "push", {})
-    lines = set(done.text.splitlines())
-    for event, branch, night, works in PUBLISHED:
-        group = "publish" if works or not night else f"publish{done.number}"
-        words = (event, f"refs/heads/{branch}", night, f"{group},", "works" if works else "nothing")
-        assert f"[look] {' '.join(filter(None, words))}" in lines
+    with set_stage(tmp_path, monkeypatch) as (stage, index):
+        remember(stage)
+        before = git(stage.tree, "rev-parse", "HEAD")
+        protect(stage.remote)
+        index.add("alpha", "2.0", "2026-11-01")
+        night = stage.act("nightly.yml", "workflow_dispatch", STARTED)
+        jobs = ("plan", "run/1", "store/1", "store")
+        assert night.results == dict.fromkeys(jobs, "success"), night.text
+
+        # The stack: a commit of its own, which says what was released.
+        assert git(stage.remote, "rev-parse", "main") == before
+        bump, start = (git(stage.remote, "rev-parse", f"{BRANCH}~{n}") for n in range(2))
+        assert start == before
+        changed = git(stage.remote, "diff", "--name-only", before, bump)
+        assert changed == "apps/stacks/current.txt"
+        message = git(stage.remote, "log", "-1", "--format=%B", bump)
+        assert all(word in message for word in ("alpha", "1.0", "2.0"))
+
+        # The history: the shard's run, then the night's record.
+        (run,) = recorded(stage, "runs")
+        assert (run["shard"], run["commit"]) == (1, bump)
+        assert run["stacks"][0]["packages"]["alpha"] == "2.0"
+        (result,) = run["results"]
+        assert (result["case"]["id"], result["launches"][0]["status"]) == (TRIED, "ok")
+        assert "Run Main Measure against the anchor" in night.text
+        assert "Run Main Measure inside the process" not in night.text
+        (record,) = recorded(stage, "nights")
+        assert record["status"] == "complete"
+
+        # Without Pages its job says so, and the rest goes on: an issue. With it, the site is first.
+        stage.variables["STANDIN_NO_PAGES"] = "1"
+        done = stage.act("publish.yml", "schedule", SCHEDULED)
+        assert done.results == {"detect": "success", "site": "failure"}, done.text
+        assert "Get Pages site failed" in done.text
+        (issue,) = stage.github.issues
+        assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
+        del stage.variables["STANDIN_NO_PAGES"]
+        done = stage.act("publish.yml", "schedule", SCHEDULED)
+        assert done.results == dict.fromkeys(("detect", "site"), "success"), done.text
+        assert stage.github.issues == [issue]
+        site = stage.folder / "pages" / str(done.number)
+        for page in ("", f"c/{CHANGE.id}/", "sides/", "docs/"):
+            assert (site / page / "index.html").is_file(), page
+        assert 'href="./docs/"' in (site / "index.html").read_text("utf-8")
+        assert git(stage.remote, "ls-tree", "--name-only", "gh-pages") == "results"
 
 
 PULL = 7
@@ -195,9 +112,7 @@ NASTY = '$(touch pwned) `touch pwned` ${{ github.token }} <img src=x> **x** "; e
 APP = "apps/short/short.py"
 
 
-@pytest.mark.thorough
 @pytest.mark.long
-@pytest.mark.real
 def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One comment: a placeholder, then the report; where nothing comes of it, the reason."""
     need("act")

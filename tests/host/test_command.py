@@ -67,14 +67,6 @@ INFO:     127.0.0.1:5 - "GET /bad HTTP/1.1" 500
             "ValueError: first line\nsecond line\n\nINFO:     done\n",
             "ValueError: first line second line (/srv/a.py, line 2)",
         ),
-        (
-            """Traceback (most recent call last):
-  File "/srv/a.py", line 3
-    (
-    ^
-SyntaxError: '(' was never closed""",
-            "SyntaxError: '(' was never closed (/srv/a.py, line 3)",
-        ),
         # People know neither our copy of their files, nor the standard library's.
         (
             """Traceback (most recent call last):
@@ -85,12 +77,6 @@ ImportError: cannot import name 'x' from 'web' (/tmp/tmpwq12ab/copy/web/__init__
                 "ImportError: cannot import name 'x' from 'web' (web/__init__.py) (web/main.py, "
                 "line 3)"
             ),
-        ),
-        (
-            """Traceback (most recent call last):
-  File "/usr/lib/python3.14/importlib/__init__.py", line 88, in import_module
-ModuleNotFoundError: No module named 'web'""",
-            "ModuleNotFoundError: No module named 'web'",
         ),
         (f"{UNSET}[INFO] Shutting down granian\n", last_words(UNSET)),
         ("Listening at 8000\nno such loop: rloop\n", "Listening at 8000 / no such loop: rloop"),
@@ -129,10 +115,6 @@ hint: Build failures usually indicate a problem with the package or the build en
 HEADER = """a.c:3:1: warning: operation timed out
          a.c:15:10: fatal error: lber.h: No such file or directory
          error: command '/usr/bin/gcc' failed with exit code 1"""
-MEMBER = """src/a.cpp:1340:36: error: 'ts' has no member named 'trash'
-         error: Command '['/usr/bin/g++', '-O3']' returned non-zero exit status 1."""
-RUST = """error: failed to run custom build command for `pyo3-ffi v0.20.0`
-         error: the configured Python (3.14) is newer than PyO3's maximum (3.12)"""
 CHAIN = """Traceback (most recent call last):
            KeyError: 'x'
          OSError: mysql_config not found"""
@@ -147,8 +129,6 @@ NETWORK = "the network or the index cannot be reached: check the connection and 
     ("log", "network", "words"),
     [
         (VAGUE.format(HEADER), False, "fatal error: lber.h: No such file or directory"),
-        (VAGUE.format(MEMBER), False, "error: 'ts' has no member named 'trash'"),
-        (VAGUE.format(RUST), False, "error: the configured Python (3.14) is newer"),
         (VAGUE.format(CHAIN), False, "OSError: mysql_config not found"),
         (VAGUE.format("x " * 400), False, "Failed to build `lib==1.0`"),
         (
@@ -158,9 +138,7 @@ NETWORK = "the network or the index cannot be reached: check the connection and 
         ),
         ("error: Failed to download `a==1`\n  cause: Hash mismatch for `a==1`", False, "Hash mism"),
         ("error: Failed to download `a==1`\n  cause: operation timed out", True, "timed out"),
-        ("error: Failed to fetch: http://x/\n  cause: client error (Connect)", True, "(Connect)"),
         (f"{TOML}  cause: HTTP status client error (403 Forbidden)", True, "403"),
-        (f"{TOML}  cause: dns error", True, "dns error"),
     ],
 )
 def test_a_failed_build_quotes_its_own_error_and_not_the_network(

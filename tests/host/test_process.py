@@ -46,7 +46,7 @@ def test_what_does_not_end_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever is left of the session: the stop is not clean, and its report stays."""
+    """Whoever is left of the session; a second stop says the same."""
     monkeypatch.setattr(process, "_STRAGGLERS_SECONDS", 0.2)
     session = launch(tmp_path, program)
     workers = {int(word) for word in said(session, "ready")}
@@ -57,29 +57,27 @@ def test_what_does_not_end_is_killed(
     everyone = pids(session)
     assert everyone - {session.pid} == workers
     assert (session.members()[0].pid == session.pid) is (ended is None)
-    report = session.stop(grace)
-    assert report.exit_code == session.poll() == exit_code
-    assert set(report.killed) == (everyone if exit_code < 0 else workers)
+    killed = session.stop(grace)
+    assert session.poll() == exit_code
+    assert set(killed) == (everyone if exit_code < 0 else workers)
     assert session.members() == []
     assert not any(map(lives, everyone))
-    assert session.stop(30) is report
+    assert session.stop(30) == killed
 
 
-@pytest.mark.parametrize("program", ["daemon", "escaped"])
-def test_a_daemon_that_left_the_session_is_a_member(program: str, tmp_path: Path) -> None:
-    """Also one that left parents and environment: its mark is on no other process."""
+def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
+    """It left parents and environment, too: its mark is on no other process."""
     (tmp_path / "other").mkdir()
-    with launch(tmp_path / "other", "obedient") as other, launch(tmp_path, program) as session:
-        (daemon,) = map(int, said(session, "ready" if program == "daemon" else "escaped"))
+    with launch(tmp_path / "other", "obedient") as other, launch(tmp_path, "escaped") as session:
+        (daemon,) = map(int, said(session, "escaped"))
+        said(session, "ready")
         item = proc.stat(daemon)
         assert item is not None
-        if program == "escaped":
-            said(session, "ready")
-            assert item.parent not in {session.pid, os.getpid()}
+        assert item.parent not in {session.pid, os.getpid()}
         assert os.getsid(daemon) != session.pid
         assert pids(session) == {session.pid, daemon}
         assert pids(other) == {other.pid}
-        assert proc.lock_limit(os.getpid()) != session.record.mark
+        assert proc.lock_limit(proc.own()) != session.record.mark
     assert not lives(daemon)
 
 
@@ -132,7 +130,7 @@ def test_ctrl_c_in_a_stop_leaves_nothing(
         with pytest.raises(KeyboardInterrupt):
             session.stop(60)
         interrupt.join()
-        assert set(session.stop(60).killed) == everyone
+        assert set(session.stop(60)) == everyone
     else:
         monkeypatch.setattr(proc, "kill_all", kill_all)
         with pytest.raises(InterruptedRun):
@@ -207,10 +205,9 @@ def owner(folder: Path, program: str) -> Iterator[tuple[subprocess.Popen[str], l
             process.kill()
 
 
-@pytest.mark.parametrize("program", ["escaped", "washed"])
-def test_daemons_of_a_killed_owner_are_ended(program: str, tmp_path: Path) -> None:
-    """They carry the mark; the words of the owner name them."""
-    with owner(tmp_path, program) as (_, (daemon,)):
+def test_a_daemon_of_a_killed_owner_is_ended(tmp_path: Path) -> None:
+    """It carries the mark; the words of the owner name it."""
+    with owner(tmp_path, "escaped") as (_, (daemon,)):
         pass
     assert lives(daemon)
     (sentence,) = process_session.reap()
@@ -264,8 +261,8 @@ def test_an_abandoned_record_without_processes_goes_silently(
 def test_duetbench_never_takes_itself_for_an_orphan() -> None:
     record = SessionRecord(role="command", argv=())
     script = (
-        "from duetbench.host import proc, process_session; import os;"
-        "mark = proc.lock_limit(os.getpid());"
+        "from duetbench.host import proc, process_session;"
+        "mark = proc.lock_limit(proc.own());"
         "record = process_session.SessionRecord(role='command', argv=(), mark=mark);"
         "print(mark, record.processes())"
     )
@@ -273,19 +270,25 @@ def test_duetbench_never_takes_itself_for_an_orphan() -> None:
         assert process.communicate()[0].decode().split() == [str(record.mark), "[]"]
 
 
-_MAKE = "import sys; from pathlib import Path; from duetbench.host import proc; "
-_MAKE += "(proc.make_scratch(Path(sys.argv[1])) / 'file').write_text('left')"
+PACKAGE = PROJECT / "scripts" / "duetbench"
+_KILLED = "import os; from duetbench.host import git, proc; git.elsewhere(git.Path('.')); "
+_KILLED += "held = proc.scratch(); held.__enter__(); os.kill(os.getpid(), 9)"
 
 
-def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    """Kept: a living owner's, another container's, and what has other names.
+def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every temporary folder is one that the next call finds, whoever is killed.
 
-    A pid that was given again keeps none.
+    Kept: a living owner's, another container's, and what has other names. A pid that was given
+    again keeps none.
     """
     mine, prefix = proc.make_scratch(tmp_path), "duetbench-scratch-"
-    subprocess.run([sys.executable, "-c", _MAKE, str(tmp_path)], check=True)
-    (left,) = set(tmp_path.iterdir()) - {mine}
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
+    left, also = {*tmp_path.iterdir()} - {mine}
     dead = left.name.removeprefix(prefix)
+    assert also.name.rpartition("-")[0] == left.name.rpartition("-")[0]
     namespace, pid, start, _ = dead.split("-")
     _, own, since, _ = mine.name.removeprefix(prefix).split("-")
     (tmp_path / f"{prefix}{namespace}-{own}-{int(since) - 1:012}-abc").mkdir()
@@ -294,25 +297,9 @@ def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Pa
     elsewhere = tmp_path / f"sb-{dead}"
     for folder in (foreign, odd, elsewhere):
         folder.mkdir()
-    proc.sweep_scratch(tmp_path)
-    assert set(tmp_path.iterdir()) == {mine, foreign, odd, elsewhere}
-
-
-PACKAGE = PROJECT / "scripts" / "duetbench"
-_KILLED = "import os; from duetbench.host import git, proc; git.elsewhere(git.Path('.')); "
-_KILLED += "held = proc.scratch(); held.__enter__(); os.kill(os.getpid(), 9)"
-
-
-def test_a_killed_process_leaves_no_temporary_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every folder is one that the next call finds."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
-    assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     proc.sweep_scratch()
-    assert not list(tmp_path.iterdir())
+    assert {*tmp_path.iterdir()} == {mine, foreign, odd, elsewhere}
     sources = {path.name: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
     makes = re.compile(r"mkdtemp\(|TemporaryDirectory")
     assert [name for name, text in sources.items() if makes.search(text)] == ["proc.py"]

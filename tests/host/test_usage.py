@@ -23,14 +23,14 @@ def process(
     return proc.Stat(pid, "R", parent, 0, cpu, children, 1, start or 1000 + pid)
 
 
-def burned(folder: Path, program: str, *told: object) -> tuple[float, tree_usage.Usage]:
+def burned(folder: Path, program: str, *told: object) -> tuple[float, float]:
     """What a program says that it has burned since it was told to, and what was seen of it."""
     with launch(folder, program, *told) as session:
         said(session, "ready")
         before = tree_usage.edge(session.members)
         os.kill(session.pid, signal.SIGUSR1)
         own = said(session, "used")
-        cost = tree_usage.between(before, tree_usage.edge(session.members))
+        cost = tree_usage.cpu_between(before, tree_usage.edge(session.members))
     return float(own[0]) if own else 0, cost
 
 
@@ -39,12 +39,12 @@ def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
     used = []
     for threads in (1, 2):
         own, cost = burned(tmp_path, "burn", threads, 0.2)
-        assert cost.cpu_seconds == pytest.approx(own, rel=0.03)
-        assert 0.2 * threads < cost.cpu_seconds < 0.24 * threads
+        assert cost == pytest.approx(own, rel=0.03)
+        assert 0.2 * threads < cost < 0.24 * threads
         used.append(cost)
-    assert used[1].cpu_seconds / used[0].cpu_seconds == pytest.approx(2, rel=0.1)
+    assert used[1] / used[0] == pytest.approx(2, rel=0.1)
     _, cost = burned(tmp_path, "burn_child", 0.2)  # it came and went
-    assert 0.18 < cost.cpu_seconds < 0.26
+    assert 0.18 < cost < 0.26
 
 
 def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
@@ -80,9 +80,8 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
 def test_usage_is_the_difference_of_the_edges(
     before: tuple[proc.Stat, ...], after: tuple[proc.Stat, ...], seconds: float
 ) -> None:
-    cost = tree_usage.between(Edge(10, before), Edge(14, after))
-    assert cost.cpu_seconds == pytest.approx(seconds)
-    assert cost.cores == pytest.approx(seconds / 4)
+    cost = tree_usage.cpu_between(Edge(10, before), Edge(14, after))
+    assert cost == pytest.approx(seconds)
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:

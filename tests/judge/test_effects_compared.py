@@ -13,7 +13,6 @@ import pytest
 
 from bare import QUIET
 from bench import Bench
-from comparing import SAME, comparison_of, judged_case
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
@@ -21,23 +20,15 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import BothSides
 from duetbench.core.errors import UsageError
 from duetbench.core.model import (
-    KEPT,
-    AnswerDifference,
-    EffectKind,
-    Effects,
     Keeping,
     KeptMemory,
-    RequestEffect,
-    Verdict,
 )
 from duetbench.effects import answers
 from duetbench.effects import difference as effects
 from duetbench.effects.activity import Activity
 from duetbench.judge import preparation
-from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.preparation import Scope
 from repos import commit, work_in
-from synthetic import make_case
 
 NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
 
@@ -125,54 +116,6 @@ def test_answers_are_compared_as_their_reader_gets_them(
     assert found == (what and (what, broken))
     assert (back is None) == (what is None)
     assert answers.difference(sides[1], sides[1]) is None
-
-
-SQL = RequestEffect(
-    kind="sql",
-    text="SELECT book.id, book.title, book.author_id FROM book WHERE author_id = ?",
-    place="authors, shop/main.py:41",
-    base=0,
-    head=20,
-)
-LEAK = KeptMemory(course="constant", bytes=2_100, place="shop/main.py:12", requests=200)
-LOADED = LEAK.model_copy(update={"loaded": True})
-NOTHING = KeptMemory(course="none", requests=200)
-CASE = make_case("x/a/py3.14")
-
-
-def effect(kind: EffectKind, base: float, head: float, text: str = "") -> RequestEffect:
-    return RequestEffect(kind=kind, text=text, base=base, head=head)
-
-
-def doing(*differ: RequestEffect, **more: Any) -> Effects:
-    """Effects whose totals are those of what differs."""
-    totals: dict[EffectKind, tuple[float, float]] = {}
-    for one in differ:
-        base, head = totals.get(one.kind, (0, 0))
-        totals[one.kind] = (base + one.base, head + one.head)
-    return Effects(differ=differ, **{"totals": totals, **more})
-
-
-ANSWER = AnswerDifference(what="head answers 0 rows instead of 20", broken=False)
-
-
-@pytest.mark.parametrize(
-    ("seen", "subjects"),
-    [
-        # Answers, then leaks, then effects; what both sides do alike is last.
-        (doing(SQL, totals={"log": (1, 1), "sql": (2, 21)}, answers=(ANSWER,), kept_base=NOTHING,
-               kept_head=LOADED), ["answer", KEPT, "sql", "log"]),
-        # six times the calls say more than fewer tasks, and tasks that stay more than both
-        (doing(effect("task", 9, 6), effect("function", 103, 602)), ["function", "task", "answer"]),
-        (doing(effect("task", 9, 6), effect("tasks left", 0, 1), effect("function", 103, 602)),
-         ["tasks left", "function", "task", "answer"]),
-        # What explains a cost comes after what is done.
-        (doing(effect("library exception", 0, 6, "KeyError"), SQL),
-         ["sql", "library exception", "answer"]),
-    ],
-)  # fmt: skip
-def test_what_says_most_leads(seen: Effects, subjects: list[str]) -> None:
-    assert [finding.subject for finding in of_effects(CASE, seen)] == subjects
 
 
 def activity(*places: str) -> Activity:
@@ -338,34 +281,6 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "verdict", "figures"),
-    [
-        (NOTHING, NOTHING, None, ()),
-        (LEAK, LEAK, Verdict.SAME, (2_100, 2_100)),
-        # memory that one side keeps is no news without the other, and is not the same
-        (None, LEAK, Verdict.UNKNOWN, (None, 2_100)),
-        (LEAK, None, Verdict.UNKNOWN, (2_100, None)),
-        (NOTHING, LEAK, Verdict.DIFFERENT, (0, 2_100)),  # few requests are no load
-        (NOTHING, LOADED, Verdict.WORSE, (0, 2_100)),
-        (LEAK, LOADED.model_copy(update={"bytes": 4_000}), Verdict.WORSE, (2_100, 4_000)),
-        (LEAK, NOTHING, Verdict.BETTER, (2_100, 0)),
-        (LEAK, LEAK.model_copy(update={"bytes": 100}), Verdict.BETTER, (2_100, 100)),
-    ],
-)
-def test_memory_that_head_keeps_is_news_if_base_keeps_less(
-    base: KeptMemory | None,
-    head: KeptMemory | None,
-    verdict: Verdict | None,
-    figures: tuple[float | None, ...],
-) -> None:
-    seen = Effects(kept_base=base, kept_head=head)
-    kept = next((f for f in of_effects(CASE, seen) if f.subject == KEPT), None)
-    assert (kept and kept.verdict) is verdict
-    if kept:
-        assert ((kept.base, kept.head), kept.place) == (figures, "shop/main.py:12")
-
-
-@pytest.mark.parametrize(
     ("courses", "size"),
     [(("constant", "constant"), 228), (("none", "constant"), 0), (("constant", "fills"), 115)],
 )
@@ -380,62 +295,3 @@ def test_a_leak_is_what_two_processes_keep_with_the_larger_size(
     for joined in (one.with_(two), two.with_(one)):
         assert joined.kept is not None
         assert joined.kept.bytes == size
-
-
-AFTER = " FROM book WHERE id = ?"
-
-
-@pytest.mark.parametrize(
-    ("differ", "shown"),
-    [
-        # Without the columns, or after their beginnings, these are one text.
-        (((1, 0, f"SELECT book.id AS book_id, book.title AS title{AFTER}"),
-          (0, 1, f"SELECT book.id, book.title{AFTER}")),
-         (f"−1 × SELECT book.id AS book_id, book.title AS title{AFTER}",
-          f"+1 × SELECT book.id, book.title{AFTER}")),
-        (((1, 0, f"SELECT {'book.id, ' * 9}book.title{AFTER}"),
-          (0, 1, f"SELECT {'book.id, ' * 9}book.isbn{AFTER}")),
-         (f"−1 × … book.title{AFTER}", f"+1 × … book.isbn{AFTER}")),
-        # The first three are shown, and the others counted.
-        (((0, 20, SQL.text), *((1, 0, f"SELECT {name}") for name in "abcd")),
-         ("+20 × SELECT … FROM book WHERE author_id = ?", "−1 × SELECT a", "−1 × SELECT b",
-          "and 2 more")),
-    ],
-)  # fmt: skip
-def test_statements_that_differ_look_different(
-    differ: Sequence[tuple[int, int, str]], shown: tuple[str, ...]
-) -> None:
-    seen = doing(*(effect("sql", *one) for one in differ))
-    (finding,) = (found for found in of_effects(CASE, seen) if found.subject == "sql")
-    assert (finding.text, *finding.details) == shown
-
-
-@pytest.mark.parametrize(
-    ("seen", "most", "codes"),
-    [
-        # Plainly; by the same answers; by statements.
-        (doing(effect("sql", 2, 21)), 10, (1, 1, 1)),
-        (doing(effect("sql", 2, 10)), 10, (0, 0, 1)),
-        (Effects(totals={"sql": (2, 2)}), 10, (0, 0, 0)),
-        (doing(effect("sql", 21, 11)), 10, (1, 1, 1)),
-        (Effects(totals={"sql": (21, 21)}), 10, (1, 1, 1)),
-        (doing(effect("sql", 2, 3)), None, (0, 0, 1)),
-        (doing(effect("sql", 3, 2)), None, (0, 0, 0)),
-        # Statements that nobody saw.
-        (None, None, (0, 0, 3)),
-        (Effects(unsteady={"sql": "1 to 3 in head"}), None, (0, 0, 3)),
-        (Effects(unseen=("statements of apsw",), totals={"sql": (2, 2)}), None, (0, 0, 3)),
-        # Answers with other content decide only where that is asked.
-        (Effects(answers=(ANSWER,)), None, (0, 1, 0)),
-        (Effects(answers=(ANSWER.model_copy(update={"broken": True}),)), None, (1, 1, 1)),
-    ],
-)
-def test_what_a_request_does_decides_where_that_is_asked(
-    seen: Effects | None, most: float | None, codes: tuple[int, ...]
-) -> None:
-    found = of_effects(CASE, seen, {"sql": most} if most else {}) if seen else ()
-    comparison = comparison_of(judged_case(CASE.id, SAME, *found, effects=seen))
-    gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}]
-    assert tuple(exit_code(comparison, **gate) for gate in gates) == codes
-    if seen and most and codes[0]:
-        assert found[0].why == "more than the limit 10"

@@ -174,8 +174,8 @@ ALSO_THIS: Final = ["3.14", pytest.param("this", marks=pytest.mark.thorough)]
 def test_each_effect_is_found_at_its_place_in_both_directions(
     way: str, python: str, tmp_path: Path
 ) -> None:
-    """All of them in one request, each in a function of its own."""
-    before, works = MODULE, ["", ""]
+    """All of them in one request, each in a function of its own; most calls are of one."""
+    before, works = f"{MODULE}\ndef tiny(): pass\n", ["tiny()\n", "for _ in range(900): tiny()\n"]
     for kind, (base, head, _, _) in EFFECTS.items():
         for number, work in enumerate((base, head)):
             name = f"{kind.replace(' ', '_')}_{number}"
@@ -185,6 +185,9 @@ def test_each_effect_is_found_at_its_place_in_both_directions(
     for side, other, more in ((old, new, 1), (new, old, 0)):
         effects = compare(side, other)
         assert not effects.answers
+        calls = next(effect for effect in effects.differ if effect.kind == "function")
+        text = "tiny 1 → 900" if more else "tiny 900 → 1"
+        assert (calls.text, calls.place) == (text, "shop.py")
         for kind, (_, _, times, text) in EFFECTS.items():
             if "exception" in kind and python == "this":
                 continue
@@ -473,18 +476,6 @@ def test_when_gzip_packed_a_body_is_not_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("way", "python"), each(1))
-def test_the_function_that_is_called_more_often_is_named(
-    way: str, python: str, tmp_path: Path
-) -> None:
-    works = "tiny()", "for _ in range(200): tiny()"
-    old, new = observe(tmp_path, way, python, "def tiny(): pass", *works)
-    for sides, text in (((old, new), "tiny 1 → 200"), ((new, old), "tiny 200 → 1")):
-        (calls,) = compare(*sides).differ
-        assert (calls.kind, calls.text, calls.place) == ("function", text, "shop.py")
-
-
-@pytest.mark.real
 def test_a_task_that_a_request_leaves_behind_is_counted(tmp_path: Path) -> None:
     works = PLAIN, "TASKS.append(asyncio.ensure_future(asyncio.sleep(3_600)))"
     old, new = observe(tmp_path, "asgi", "3.14", "TASKS = []", *works)
@@ -536,7 +527,7 @@ def test_neither_threads_nor_answers_without_end_stop_it(python: str, tmp_path: 
     assert [answer["status"] for answer in side.answers[0]][:2] == [200, 200]
     for text, size in ((PIECE, r"[1-9]\d*"), ("pass", "0")):
         application = ENDLESS.replace("MORE", text)
-        words = rf"^GET /: an answer without end: more than 1 s and {size} kB$"
+        words = rf"^GET /: an answer without end: more than (1|0\.99) s and {size} kB$"
         with pytest.raises(CountError, match=words):
             seen(tmp_path / "side", application, executable(python), "asgi", patience=1)
 

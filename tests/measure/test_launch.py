@@ -15,7 +15,7 @@ from duetbench.core import protocol
 from duetbench.core.errors import FlagName, NothingMeasuredError, RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
-from duetbench.host import files, result_files
+from duetbench.host import files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
@@ -69,13 +69,8 @@ def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("server", ["granian", pytest.param("uvicorn", marks=pytest.mark.thorough)])
 def test_workers_and_cores(
-    server: str,
-    bench: Bench,
-    perform: Perform,
-    servers: list[Session],
-    monkeypatch: pytest.MonkeyPatch,
+    bench: Bench, perform: Perform, servers: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers that log nothing: both are met, watched, and pinned as the server is."""
     affinities: dict[int, list[int]] = {}
@@ -89,7 +84,7 @@ def test_workers_and_cores(
     monkeypatch.setattr(oha.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
-    case = case.model_copy(update={"workers": 2, "server": server, "endpoint": quiet})
+    case = case.model_copy(update={"workers": 2, "server": "granian", "endpoint": quiet})
     outcome = perform(shortened(case, duration=1))
     assert not failures(outcome), outcome.flags
     assert len(affinities) >= 3, "a master and two workers"
@@ -227,8 +222,6 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
     assert files.read(Run, path).results == run.results
     assert progress.start.call_args.args[2] == 4
     assert "- experiment/a: not measured: no 3.15-jit\n" in as_markdown(run)
-    with pytest.raises(NothingMeasuredError):
-        execute(tmp_path / "other", missing=dict.fromkeys((case.id for case in CASES), "no"))
 
 
 def test_on_a_full_disk_all_goes_on_until_the_end(tmp_path: Path) -> None:
@@ -252,10 +245,12 @@ def test_on_a_full_disk_all_goes_on_until_the_end(tmp_path: Path) -> None:
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
+    with pytest.raises(NothingMeasuredError, match="nothing was launched"):
+        execute(tmp_path / "none", missing=dict.fromkeys((case.id for case in CASES), "no"))
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
-        execute(tmp_path, BAD)
+        execute(tmp_path / "bad", BAD)
     assert caught.value.exit_code == 3
-    (path,) = result_files.runs(tmp_path)
+    (path,) = (tmp_path / "bad").rglob("*.json")
     assert path.name in str(caught.value)
     flags = (Flag(name=BAD[0], detail=BAD[1]),)
     assert [launch.flags for launch in launches_of(path)] == [flags] * 6

@@ -13,6 +13,7 @@ import pytest
 
 from bare import Programs
 from duetbench.app import tools, workspace
+from duetbench.core import protocol
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load
 from duetbench.core.text import from_bytes
@@ -172,7 +173,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
 def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
     """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent.
 
-    4/s for 2 s with places for all: whatever the server does, all 8 are sent.
+    8/s for 0.5 s with places for all: whatever the server does, all 4 are sent.
     """
     asked = Load(connections=2, rate=20, duration=1, timeout=30)
     with serving(Answer(delay=0.25)) as server:
@@ -185,11 +186,11 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) 
     assert steps[np.argsort(edges, kind="stable")].cumsum().max() <= 2
     assert seen["throughput"] <= 2 / 0.25
     assert seen["response_max"] > seen["service_max"]
-    asked = Load(connections=20, rate=4, duration=2, timeout=30)
-    with serving(Answer(delay=1.5)) as server:
+    asked = Load(connections=20, rate=8, duration=0.5, timeout=30)
+    with serving(Answer(delay=0.4)) as server:
         result = generate(oha, asked, server.url)
-    seen = figures(result.rows, result.summary, asked, floor=1.5)
-    assert (seen["requests"], seen["unsent"]) == (8, 0)
+    seen = figures(result.rows, result.summary, asked, floor=0.4)
+    assert (seen["requests"], seen["unsent"]) == (4, 0)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -209,8 +210,8 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     [
         # A redirect is a success to oha, and is not followed.
         (Answer(status=302), closed(), {"good": 0, "timeouts": 0, "errors": 0}),
-        (Answer(delay=5), closed(timeout=1), {"requests": 0, "timeouts": 2, "errors": 0}),
-        (Answer(endless=0.01), closed(timeout=1), {"requests": 0, "timeouts": 2, "errors": 0}),
+        (Answer(delay=5), closed(timeout=0.4), {"requests": 0, "timeouts": 2, "errors": 0}),
+        (Answer(endless=0.01), closed(timeout=0.4), {"requests": 0, "timeouts": 2, "errors": 0}),
     ],
 )
 def test_answers_that_are_wrong_or_late_are_not_good(
@@ -255,6 +256,7 @@ def test_a_generator_that_is_wrong_gives_no_figure(
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
     oha: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)
     with serving(Answer(delay=0.01)) as server:
         warm_up = warmup.warm_up(client(oha, closed(), server.url))
         assert warm_up.steady == warmup.is_steady(warm_up.windows)
@@ -264,6 +266,10 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
         assert (len(short.windows), short.steady) == (1, False)
         slow = warmup.warm_up(client(oha, closed(), server.url), slots=1, once=True)
         assert (len(slow.windows), slow.steady) == (1, True)
+        # A rate would send two; a closed loop reaches every worker.
+        paced = Load(connections=100, rate=10, duration=9, timeout=30)
+        with warmup.Burst(client(oha, paced, server.url), 0.2) as burst:
+            assert sum(burst.collect().windows) > 20
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -15,11 +15,11 @@ from bench import Bench
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Verdict
+from duetbench.core.model import Effects, Verdict
 from duetbench.counts import counting
 from duetbench.effects import difference, suite
-from duetbench.effects.activity import Activity
-from duetbench.effects.suite import Operation, Suite, SuiteEffects
+from duetbench.effects.activity import Activity, Operation
+from duetbench.effects.suite import Recording, Suite, SuiteEffects
 from duetbench.host import command
 from repos import git, work_in, write
 
@@ -128,27 +128,33 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
         Suite.find(tmp_path, ["nowhere"])
     with pytest.raises(UsageError, match="expected a file or folder of"):
         Suite.find(tmp_path, [f"../{tmp_path.name}/.."])
-    python = Path(sys.executable)
+    write(tmp_path, "pytest.ini", _PLAIN["pytest.ini"])
     write(tmp_path, "tests/test_it.py", "raise RuntimeError('no database')")
-    tests = Suite(tmp_path, ["tests"], python, pytest=True, own=())
     write(tmp_path, "tests/test_other.py", "def test_that_runs():\n    pass\n")
-    seen = tests.record(tmp_path, _quiet)
+    tests = Suite(tmp_path, ["tests"], Path(sys.executable), pytest=True, own=())
     other = "tests/test_other.py::test_that_runs"
-    assert seen.outcomes == {"tests/test_it.py": "error", other: "passed"}
+    ends = {"tests/test_it.py": "error", other: "passed"}
+    assert tests.record(tmp_path, _quiet).outcomes == ends
     write(tmp_path, "tests/test_it.py", "")
     write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
         tests.record(tmp_path, _quiet)
 
 
-def _activity(answer: str = "1", calls: int = 100, **sent: int) -> Activity:
+def _operation(number: int = 0, answer: str = "1", calls: int = 100, **sent: int) -> Operation:
+    """A request that sends statements so many times."""
     events = [("sql", text, "f, app.py:1") for text, times in sent.items() for _ in range(times)]
     reply = {"status": 200, "headers": [], "length": 1, "digest": answer, "body": answer,
              "checkout": "/copy", "cut": False}  # fmt: skip
-    return Activity(
-        paths=("/",), events=(events,), calls=(calls,), functions=(), loaded=None,
-        answers=([reply],), alone=(), seconds=0.1,
+    did = Activity(["/"], [events], [calls], functions=(), answers=[[reply]])
+    return Operation(
+        test=f"test_{number}", phase="call", number=1, method="GET", path=f"/item/{number}",
+        route="/item/{id}", routed=True, mixed=False, did=did,
     )  # fmt: skip
+
+
+def _compared(pair: tuple[Operation, Operation]) -> Effects:
+    return difference.compare(*(operation.did for operation in pair))
 
 
 @pytest.mark.parametrize(
@@ -168,33 +174,61 @@ def _activity(answer: str = "1", calls: int = 100, **sent: int) -> Activity:
     ],
 )
 def test_what_another_look_does_not_show_alike_is_left_out(
-    looks: list[tuple[dict[str, int], dict[str, int]]], kept: set[str]
+    looks: list[tuple[dict[str, Any], dict[str, Any]]], kept: set[str]
 ) -> None:
-    make: Callable[..., Activity] = _activity
-    seen = [(make(**base), make(**head)) for base, head in looks]
-    old, new = seen[0] if seen else (make(a=1), make(a=3))
-    effects = suite.agreed(difference.compare(old, new), seen)
+    seen = [(_operation(**base), _operation(**head)) for base, head in looks]
+    first = seen[0] if seen else (_operation(a=1), _operation(a=3))
+    effects = suite.agreed(_compared(first), seen)
     assert {effect.text for effect in effects.differ} | {"$" for _ in effects.answers} == kept
-    turned = [(head, base) for base, head in seen]
-    swapped = suite.agreed(difference.compare(new, old), turned)
+    swapped = suite.agreed(_compared(first[::-1]), [(head, base) for base, head in seen])
     assert swapped.same == effects.same
 
 
-def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
-    def operation(test: str, number: int, did: Activity, *, routed: bool = True) -> Operation:
-        return Operation(test, "GET", f"/item/{number}", "/item/{id}", routed, False, did)
+ROUTED: Final = _operation()
+SECOND: Final = replace(_operation(b=1), number=2)
+OTHER: Final = _operation(answer="2")
+_APART: Final = "requests are made on one side only, or otherwise, and are not compared"
 
+
+@pytest.mark.parametrize(
+    ("base", "head", "outcome", "compared", "notes"),
+    [
+        ((ROUTED, SECOND), (ROUTED, SECOND), "passed", 2, ()),
+        ((ROUTED,), (replace(ROUTED, method="PUT"),), "passed", 0, (f"1 {_APART}",)),
+        ((ROUTED,), (replace(ROUTED, phase="setup"),), "passed", 0, (f"2 {_APART}",)),
+        ((ROUTED,), (replace(ROUTED, mixed=True),), "passed", 0,
+         ("1 requests that tests make at the same time are not compared", f"1 {_APART}")),
+        # A test that fails on head goes its own way after an answer that differs.
+        ((ROUTED, SECOND), (OTHER, SECOND), "failed", 1, ()),
+        ((ROUTED, SECOND), (OTHER, SECOND), "passed", 2, ()),
+        ((), (ROUTED,), "passed", 0, (f"1 {_APART}", f"on base {suite.NO_CLIENT}")),
+    ],
+)  # fmt: skip
+def test_only_requests_that_are_the_same_ones_are_compared(
+    base: Sequence[Operation], head: Sequence[Operation], outcome: str, compared: int,
+    notes: tuple[str, ...],
+) -> None:  # fmt: skip
+    class Scripted(Suite):
+        def record(self, place: Path, *_: object) -> Recording:
+            made, ended = (base, "passed") if place.name == "base" else (head, outcome)
+            return Recording({op.key: op for op in made}, {"test_0": ended}, ())
+
+    scripted = Scripted(Path(), [], Path(), pytest=True, own=())
+    seen = suite.compare(scripted, Path("base"), Path("head"), _quiet)
+    assert (seen.requests, seen.notes) == (compared, notes)
+    assert seen.broken == ["test_0"] * (outcome == "failed")
+
+
+def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
+    does: list[tuple[dict[str, Any], dict[str, Any]]]
     does = [
-        (_activity(a=1), _activity(a=1)),
-        (_activity(a=1), _activity(a=3, calls=110)),
-        (_activity(a=1, b=1, calls=10_000), _activity(a=9, b=2, calls=10_100)),  # 1 %: the same
+        ({"a": 1}, {"a": 1}),
+        ({"a": 1}, {"a": 3, "calls": 110}),
+        ({"a": 1, "b": 1, "calls": 10_000}, {"a": 9, "b": 2, "calls": 10_100}),  # 1 %: the same
     ]
-    pairs = {
-        (f"test_{n}", "call", 1): (operation(f"test_{n}", n, old), operation(f"test_{n}", n, new))
-        for n, (old, new) in enumerate(does)
-    }
-    effects = {key: difference.compare(*does[number]) for number, key in enumerate(pairs)}
-    (endpoint,) = suite.by_endpoint(pairs, effects)
+    made = [(_operation(n, **base), _operation(n, **head)) for n, (base, head) in enumerate(does)]
+    pairs = {head.key: (base, head) for base, head in made}
+    (endpoint,) = suite.by_endpoint(pairs, {key: _compared(pair) for key, pair in pairs.items()})
     assert (endpoint.name, endpoint.requests) == ("GET /item/{id}", 3)
     assert endpoint.effects.tests == ("test_2", "test_1")
     differ = {(e.text, e.base, e.head) for e in endpoint.effects.differ}
@@ -234,6 +268,7 @@ def test_books():
 """
 _INDEX: Final = "create index by_author on book (author)"
 _ONE: Final = _APP.format(index=_INDEX, times=1)
+_PLAIN: Final = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
 Project = Callable[[dict[str, str]], Path]
 
 
@@ -241,18 +276,19 @@ Project = Callable[[dict[str, str]], Path]
 def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A function that makes a repository of some files; the environment is this one.
 
-    Its pytest loads none of our plugins: that takes longer than the tests themselves.
+    Its pytest loads none of our plugins, which takes longer than the tests themselves, and a second
+    look is the last one.
     """
     assert bench.folder == tmp_path
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
-    settings = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
-    return lambda files: work_in(tmp_path / "shop", {**settings, **files}, monkeypatch)
+    monkeypatch.setattr(suite, "_LOOKS", suite._LOOKS[:1])
+    return lambda files: work_in(tmp_path / "shop", {**_PLAIN, **files}, monkeypatch)
 
 
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
-    write(root, "shop.py", _APP.format(index=_INDEX, times=3))
+    write(root, "shop.py", _APP.format(index="select 1", times=3))
     done = bench("compare", "--limit", "sql=0", "-o", "-")
     comparison = Comparison.model_validate_json(done.out)
     (case,) = comparison.cases
@@ -262,11 +298,8 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert [case.effects.figure("sql", side) for side in (0, 1)] == [1, 3]
     assert done.code == 1
     assert "sends 3 SQL statements instead of 1" in done.err
-    write(root, "shop.py", _APP.format(index="select 1", times=1))
-    done = bench("compare", "--tests", "tests")
-    plans = "uses other query plans: SCAN book instead of SEARCH book USING COVERING"
-    assert plans in " ".join(done.out.split())
-    assert done.code == 0
+    (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")
+    assert plan.text.startswith("SCAN book instead of SEARCH book USING COVERING INDEX by_author")
     git(root, "checkout", "--quiet", ".")
     done = bench("compare", "--tests", str(root / "tests"))
     assert "= same" in done.out
@@ -413,17 +446,16 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
 @pytest.mark.real
 @pytest.mark.skipif(counting.missing() is not None, reason="it needs Valgrind")
 def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Project) -> None:
-    """Twice as many turns of a loop are nearly twice as many instructions, and half swapped."""
+    """Twice as many turns of a loop are nearly twice as many instructions."""
     task = "def total():\n    return sum(number * number for number in range({turns}))\n"
     root = project({"shop/tasks.py": task.format(turns=3_000), "shop/__init__.py": ""})
     write(root, "shop/tasks.py", task.format(turns=6_000))
     git(root, "commit", "--quiet", "--all", "--message", "Do more")
     words = ("--call", "shop.tasks:total", "--only", "counts", "--limit", "cpu=30%", "-o", "-")
-    for sides, ratio, code in ((("HEAD~1", "HEAD"), 2, 1), (("HEAD", "HEAD~1"), 1 / 2, 0)):
-        result = bench("compare", *sides, *words)
-        comparison = Comparison.model_validate_json(result.out)
-        (counted,) = (f for f in comparison.findings if f.subject == "instructions")
-        assert counted.case == "shop/call shop.tasks:total"
-        assert counted.ratio == pytest.approx(ratio, rel=0.025)
-        assert counted.limit == 0.3
-        assert result.code == code
+    result = bench("compare", "HEAD~1", "HEAD", *words)
+    comparison = Comparison.model_validate_json(result.out)
+    (counted,) = (f for f in comparison.findings if f.subject == "instructions")
+    assert counted.case == "shop/call shop.tasks:total"
+    assert counted.ratio == pytest.approx(2, rel=0.025)
+    assert counted.limit == 0.3
+    assert result.code == 1

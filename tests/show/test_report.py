@@ -29,23 +29,33 @@ from comparing import (
     comparison_of,
     duet,
     judged_case,
-    lines,
 )
 from duetbench.ci import comments
 from duetbench.core import units
 from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, PackageChange
-from duetbench.core.model import KEPT, Missing, Verdict
+from duetbench.core.model import (
+    KEPT,
+    AnswerDifference,
+    EffectKind,
+    Effects,
+    KeptMemory,
+    Missing,
+    RequestEffect,
+    Verdict,
+)
 from duetbench.core.units import Interval
 from duetbench.host import files
 from duetbench.host.console import Console
-from duetbench.judge.findings import exit_code
+from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.comparison_text import as_markdown, print_comparison
+from duetbench.report.findings import announce
 from duetbench.report.html.comparison_page import one_file
 from duetbench.report.report import check_line, make_report
 from goldens import assert_golden
+from synthetic import make_case
 
 A, B = "x/a/py3.14", "x/b/py3.14"
 MUCH_WORSE: Final = WORSE.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 1.21})
@@ -76,159 +86,196 @@ COUNTED: Final = Finding(
 VOID: Final = BROKEN.model_copy(update={"verdict": Verdict.UNKNOWN, "why": "base: no"})
 MENDED: Final = LEAK.model_copy(update={"verdict": Verdict.BETTER, "base": 2e3, "head": 0.0})
 
-LEADING: Final = {
-    "worse": (judged_case(A, WORSE),),
-    "better": (judged_case(A, BETTER),),
-    "worse in one of two": (judged_case(A, WORSE), judged_case(B, SAME)),
-    "10 % of 5 is more than 2.1 % of 2": (judged_case(A, WORSE), judged_case(B, SAME, LARGER)),
-    "both ways": (judged_case(A, BETTER, LARGER),),
-    "too small for anybody to act on": (judged_case(A, SAME, SMALL),),
-    "same": (judged_case(A, SAME),),
-    "same in both": (judged_case(A, SAME), judged_case(B, SAME)),
-    "one unknown metric is not the same": (judged_case(A, SAME, OPEN), judged_case(B, SAME)),
-    "unknown, beside what is alike": (judged_case(A, OPEN, SAME_SQL),),
-    "no time": (judged_case(A, LATE),),
-    "worse and unknown": (judged_case(A, WORSE), judged_case(B, OPEN)),
-    "an effect stands beside its cost": (judged_case(A, MUCH_WORSE, SQL),),
-    "and leads without one": (judged_case(A, SAME, SQL),),
-    "the most telling of two": (judged_case(A, CALLS, SQL),),
-    "other work leads over speed": (judged_case(A, MUCH_WORSE, OTHER),),
-    "a new status": (judged_case(A, SAME, NEW_STATUS),),
-    "a leak": (judged_case(A, WORSE, LEAK),),
-    "a leak that is mended is no news above": (judged_case(A, MUCH_WORSE, MENDED),),
-    "head fails": (judged_case(A, BROKEN),),
-    "base fails": (judged_case(A, VOID),),
-    "duets decide what instructions cost": (judged_case(A, LATE, COUNTED),),
-    "nothing": (),
-}
+MANY: Final = tuple(
+    PackageChange(stack=stack, package=f"p{number}", base="1", head="2")
+    for stack in ("project", "other")
+    for number in range(8)
+)
+UNREACHED: Final = Coverage(differ=3, entered=0, missed=("slow in shop.py",), alone=True)
+NEXT: Final = {"reproduce": AGAIN}
+LACKS: Final = ("to repeat it, add --header again: the command omits that",)
+TIMED: Final = MUCH_WORSE.model_copy(update={"base": 126e-6, "head": 151.2e-6, "agreeing": 15})
+RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
+SPENT: Final = OPEN.model_copy(update={"lack": "samples"})
+ONE_SIDE: Final = {"missing": (Missing(case="one/b", reason="only head has it"),)}
+
+# Exit codes (plainly; by the same answers; by statements; by what a request does); cases; the rest.
+INVENTED: Final[dict[str, tuple[str, tuple[Judged, ...], dict[str, Any]]]] = {
+    "worse": ("1113", (judged_case(A, WORSE),), {}),
+    "worse, with figures and a command": ("1113", (judged_case(A, TIMED),), NEXT),
+    "better": ("0033", (judged_case(A, BETTER),), {}),
+    "worse in one of two": ("1113", (judged_case(A, WORSE), judged_case(B, SAME)), {}),
+    "10 % of 5 is more than 2.1 % of 2":
+    ("1113", (judged_case(A, WORSE), judged_case(B, SAME, LARGER)), {}),
+    "no function executes more memory": ("1113", (judged_case(A, LARGER),), NEXT),
+    "both ways": ("1113", (judged_case(A, BETTER, LARGER),), {}),
+    "too small for anybody to act on": ("0033", (judged_case(A, SAME, SMALL),), {}),
+    "five rows lead, those of a case together":
+    ("1113", tuple(judged_case(f"x/{n}", WORSE, SAME, SQL) for n in range(3)), {}),
+    "a choice is not worse": ("0033", (judged_case(A, WORSE),), {"cross": True}),
+    "unless its head fails": ("1113", (judged_case(A, BROKEN),), {"cross": True}),
+    "same": ("0033", (judged_case(A, SAME),), {}),
+    "same in both": ("0033", (judged_case(A, SAME), judged_case(B, SAME)), {}),
+    "same, but only one of two was judged": ("3333", (judged_case(A, SAME),), {"planned": 2}),
+    "same, as far as it got": ("3333", (judged_case(A, SAME),), {"status": "partial"}),
+    "one unknown metric is not the same":
+    ("3333", (judged_case(A, SAME, OPEN), judged_case(B, SAME)), {}),
+    "unknown, beside what is alike": ("3333", (judged_case(A, OPEN, SAME_SQL),), {}),
+    "no time": ("3333", (judged_case(A, LATE),), {}),
+    "twice the time that was too short":
+    ("3333", (judged_case(A, OPEN, RATE), judged_case(B, OPEN)), NEXT),
+    "more time does not help": ("3333", (judged_case(A, SPENT),), NEXT),
+    "a loud machine": ("3333", (judged_case(A, DISTURBED, duets=(duet(A, head_flags=(NOISY,)),)),),
+                       NEXT),
+    "worse and unknown": ("1113", (judged_case(A, WORSE), judged_case(B, OPEN)), {}),
+    "an effect stands beside its cost": ("1113", (judged_case(A, MUCH_WORSE, SQL),), {}),
+    "and leads without one": ("0033", (judged_case(A, SAME, SQL),), {}),
+    "the most telling of two": ("3333", (judged_case(A, CALLS, SQL),), {}),
+    "other work leads over speed": ("1113", (judged_case(A, MUCH_WORSE, OTHER),), {}),
+    "another answer": ("0133", (judged_case(A, SAME, OTHER),), {}),
+    "a new status": ("1111", (judged_case(A, SAME, NEW_STATUS),), {}),
+    "a leak": ("1113", (judged_case(A, WORSE, LEAK),), {}),
+    "a leak that is mended is no news above": ("1113", (judged_case(A, MUCH_WORSE, MENDED),), {}),
+    "head fails": ("1113", (judged_case(A, BROKEN),), {}),
+    "base fails": ("3333", (judged_case(A, VOID),), {}),
+    "duets decide what instructions cost": ("3333", (judged_case(A, LATE, COUNTED),), {}),
+    "instructions alone": ("0033", (judged_case(A, COUNTED),), {"counts_only": True}),
+    "requests enter nothing that differs":
+    ("0033", (judged_case(A, SAME),), {"coverage": UNREACHED}),
+    "nor, but something else differs": (
+        "0033", (judged_case(A, SAME),),
+        {"coverage": UNREACHED.model_copy(update={"alone": False, "outside": 1})}),
+    "requests enter what differs": (
+        "0033", (judged_case(A, SAME),),
+        {"coverage": Coverage(differ=1, entered=1, functions=("fast, shop.py:3",))}),
+    "no function differs":
+    ("0033", (judged_case(A, SAME),), {"coverage": Coverage(differ=0, entered=0, outside=2)}),
+    "two packages": ("1113", (judged_case(A, WORSE),), {"packages": MANY[:2]}),
+    "many packages": ("1113", (judged_case(A, WORSE),), {"packages": MANY}),
+    "what a command lacks": ("1113", (judged_case(A, WORSE),), {**NEXT, "to_repeat": LACKS}),
+    "nothing": ("0000", (), {}),
+    "a case of one side": ("0000", (), ONE_SIDE),
+    "that shows nothing": ("3333", (), {**ONE_SIDE, "untouched": 0}),
+}  # fmt: skip
 
 
-def test_all_who_read_a_comparison_are_told_the_same() -> None:
-    lines = []
-    for name, found in LEADING.items():
-        comparison = comparison_of(*found)
-        headline = make_report(comparison).headline
-        lines.append(f"{name}: {exit_code(comparison)} {headline}")
-        assert headline in " ".join(printed(comparison, 400).split())
-        assert formats.escape(headline) in comments.report(comparison)
+def test_each_way_to_end_has_its_words_and_its_exit_codes() -> None:
+    """Rows, advice and the reason of the exit code; the headline is the same for all readers."""
+    gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}, {"effects": True}]
+    written = []
+    for name, (codes, cases, more) in INVENTED.items():
+        comparison = comparison_of(*cases, **more)
+        assert "".join(str(exit_code(comparison, **gate)) for gate in gates) == codes, name
+        report, out = make_report(comparison), io.StringIO()
+        console = Console(file=out, width=110)
+        print_comparison(console, comparison, details=False)
+        for section in report.sections:
+            if section.title in {"Other findings", "Packages that differ", "Repeat it"}:
+                formats.print_section(console, section)
+        assert report.headline in " ".join(out.getvalue().split())
+        assert formats.escape(report.headline) in comments.report(comparison)
         assert files.parse(Comparison, comparison.model_dump_json().encode(), "it") == comparison
-    assert_golden("answers/headlines.txt", "\n".join(lines))
+        text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        written.append(f"# {name}: {check_line(comparison, int(codes[0]))}\n{text}\n")
+    assert_golden("answers/invented.txt", "\n".join(written))
 
 
-def test_the_verdict_stands_below_what_the_requests_enter() -> None:
-    """'Same' proves nothing of what they do not enter, unless something else differs."""
-    none = Coverage(differ=3, entered=0, missed=("slow in shop.py",), alone=True)
-    texts = []
-    for changes in (
-        {},
-        {"alone": False, "outside": 1},
-        {"differ": 1, "entered": 1, "functions": ("fast, shop.py:3",)},
-        {"differ": 0, "outside": 2},
-    ):
-        covered = none.model_copy(update=changes)
-        report = make_report(comparison_of(judged_case(A, SAME), coverage=covered))
-        texts += [report.headline, *report.lines[:-1]]
-    assert_golden("answers/coverage.txt", "\n".join(texts))
+BOOKS: Final = RequestEffect(
+    kind="sql",
+    text="SELECT book.id, book.title, book.author_id FROM book WHERE author_id = ?",
+    place="authors, shop/main.py:41",
+    base=0,
+    head=20,
+)
+KEEPS: Final = KeptMemory(course="constant", bytes=2_100, place="shop/main.py:12", requests=200)
+LOADED: Final = KEEPS.model_copy(update={"loaded": True})
+NOTHING: Final = KeptMemory(course="none", requests=200)
+FEW_ROWS: Final = AnswerDifference(what="head answers 0 rows instead of 20", broken=False)
+BROKEN_ROWS: Final = FEW_ROWS.model_copy(update={"broken": True})
+BY_ID: Final = " FROM book WHERE id = ?"
+WIDE: Final = f"SELECT {'book.id, ' * 9}book"
+
+
+def does(*times: tuple[EffectKind, float, float] | RequestEffect, **more: Any) -> Effects:
+    """What requests do on base and head; the totals are those of what differs."""
+    differ = [
+        effect if isinstance(effect, RequestEffect)
+        else RequestEffect(kind=effect[0], text="", base=effect[1], head=effect[2])
+        for effect in times
+    ]  # fmt: skip
+    totals: dict[EffectKind, tuple[float, float]] = {}
+    for effect in differ:
+        base, head = totals.get(effect.kind, (0, 0))
+        totals[effect.kind] = (base + effect.base, head + effect.head)
+    return Effects(differ=tuple(differ), **{"totals": totals, **more})
+
+
+def keeps(base: KeptMemory | None, head: KeptMemory | None) -> Effects:
+    return Effects(kept_base=base, kept_head=head)
+
+
+def sends(*texts: tuple[int, int, str]) -> Effects:
+    return does(*(RequestEffect(kind="sql", base=a, head=b, text=text) for a, b, text in texts))
+
+
+# Exit codes (plainly; by the same answers; by statements), what one request does, its most SQL.
+OBSERVED: Final[dict[str, tuple[str, Effects, float]]] = {
+    "answers, then leaks, then effects; what is alike is last": (
+        "111", does(BOOKS, totals={"log": (1, 1), "sql": (2, 21)}, answers=(FEW_ROWS,),
+                    kept_base=NOTHING, kept_head=LOADED), 0),
+    "six times the calls say more than fewer tasks":
+    ("000", does(("task", 9, 6), ("function", 103, 602)), 0),
+    "tasks that stay say more than both":
+    ("000", does(("task", 9, 6), ("tasks left", 0, 1), ("function", 103, 602)), 0),
+    "what explains a cost comes after what is done":
+    ("001", does(("library exception", 0, 6), BOOKS), 0),
+    "no memory": ("000", keeps(NOTHING, NOTHING), 0),
+    "as much": ("000", keeps(KEEPS, KEEPS), 0),
+    "memory of one side is no news without the other": ("000", keeps(None, KEEPS), 0),
+    "nor gone": ("000", keeps(KEEPS, None), 0),
+    "few requests are no load": ("000", keeps(NOTHING, KEEPS), 0),
+    "many are": ("111", keeps(NOTHING, LOADED), 0),
+    "more of it": ("111", keeps(KEEPS, LOADED.model_copy(update={"bytes": 4_000})), 0),
+    "none any more": ("000", keeps(KEEPS, NOTHING), 0),
+    "less of it": ("000", keeps(KEEPS, KEEPS.model_copy(update={"bytes": 100})), 0),
+    "statements without their columns, which are one text then": ("000", sends(
+        (1, 0, f"SELECT book.id AS book_id, book.title AS title{BY_ID}"),
+        (0, 1, f"SELECT book.id, book.title{BY_ID}")), 0),
+    "that begin alike":
+    ("000", sends((1, 0, f"{WIDE}.title{BY_ID}"), (0, 1, f"{WIDE}.isbn{BY_ID}")), 0),
+    "the first three, and a number of others": (
+        "001", sends((0, 20, BOOKS.text), *((1, 0, f"SELECT {name}") for name in "abcd")), 0),
+    "a limit that head exceeds": ("111", does(("sql", 2, 21)), 10),
+    "up to its limit": ("001", does(("sql", 2, 10)), 10),
+    "the same": ("000", Effects(totals={"sql": (2, 2)}), 10),
+    "better, but still over": ("111", does(("sql", 21, 11)), 10),
+    "the same, but over": ("111", Effects(totals={"sql": (21, 21)}), 10),
+    "without a limit": ("001", does(("sql", 2, 3)), 0),
+    "fewer": ("000", does(("sql", 3, 2)), 0),
+    "statements that vary": ("003", Effects(unsteady={"sql": "1 to 3 in head"}), 0),
+    "statements that nobody saw":
+    ("003", Effects(unseen=("statements of apsw",), totals={"sql": (2, 2)}), 0),
+    "another answer": ("010", Effects(answers=(FEW_ROWS,)), 0),
+    "a broken one": ("111", Effects(answers=(BROKEN_ROWS,)), 0),
+}  # fmt: skip
+
+
+def test_each_thing_that_a_request_does_has_its_words_and_its_exit_codes() -> None:
+    gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}]
+    written, case = [], make_case(A)
+    for name, (codes, seen, most) in OBSERVED.items():
+        found = of_effects(case, seen, {"sql": most} if most else {})
+        comparison = comparison_of(judged_case(A, SAME, *found, effects=seen))
+        assert "".join(str(exit_code(comparison, **gate)) for gate in gates) == codes, name
+        lines = [f"{f.subject} {f.verdict} {f.base} {f.head} {f.why}".rstrip() for f in found]
+        written += [f"# {name}", *lines, *announce(case, seen), ""]
+    assert_golden("answers/observed.txt", "\n".join(written))
 
 
 def printed(comparison: Comparison, width: int, **more: Any) -> str:
     file = io.StringIO()
     print_comparison(Console(file=file, width=width), comparison, **more)
     return file.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("found", "more", "codes"),
-    [
-        # Plainly; the same answers; by statements; by what a request does.
-        ((judged_case(A, SAME, BETTER),), {}, (0, 0, 3, 3)),
-        ((judged_case(A, WORSE),), {}, (1, 1, 1, 3)),
-        ((judged_case(A, WORSE),), {"cross": True}, (0, 0, 3, 3)),
-        ((judged_case(A, BROKEN),), {"cross": True}, (1, 1, 1, 3)),
-        ((judged_case(A, SAME, OPEN),), {}, (3, 3, 3, 3)),
-        ((judged_case(A, OPEN),), {}, (3, 3, 3, 3)),
-        ((judged_case(A, SAME),), {"planned": 2}, (3, 3, 3, 3)),
-        ((judged_case(A, SAME),), {"status": "partial"}, (3, 3, 3, 3)),
-        ((judged_case(A, SAME, OTHER),), {}, (0, 1, 3, 3)),
-        ((judged_case(A, SAME, COUNTED),), {}, (0, 0, 3, 3)),
-        ((judged_case(A, COUNTED),), {"counts_only": True}, (0, 0, 3, 3)),
-        ((), {"missing": (Missing(case="one/b", reason="only head has it"),)}, (0, 0, 0, 0)),
-        ((), {"missing": (Missing(case="one/b", reason="only head"),), "untouched": 0},
-         (3, 3, 3, 3)),
-    ],
-)  # fmt: skip
-def test_exit_codes_say_how_it_ended(
-    found: tuple[Judged, ...], more: dict[str, Any], codes: tuple[int, ...]
-) -> None:
-    comparison = comparison_of(*found, **more)
-    gates: list[dict[str, Any]] = [
-        {},
-        {"answers": True},
-        {"statements": 0},
-        {"effects": True},
-    ]
-    assert tuple(exit_code(comparison, **gate) for gate in gates) == codes
-
-
-@pytest.mark.parametrize(
-    ("finding", "cells"),
-    [
-        (MUCH_WORSE.model_copy(update={"base": 126e-6, "head": 151.2e-6, "agreeing": 15}),
-         ("126 → 151 µs", "20 % more", "19…21 %", "▼ 15 of 16")),
-        (SAME, ("", "", "−0.4…+0.5 %", "= below 2 %")),
-        (SMALL, ("", "+4.8 %", "+4.6…+5.2 %", "= probably below 5 %")),
-        (OPEN, ("", "+0.6 %", "−0.9…+2.1 %", "? unknown")),
-        (LATE, ("", "—", "", "? unknown")),
-        (SQL, ("1 → 21", "+20", "", "≠ find_book, library.py:17")),
-        (LEAK, ("2.0 kB", "", "", "▼ add, a.py:4")),
-        (BROKEN, ("", "", "", "▼ head: found <script>")),
-    ],
-)  # fmt: skip
-def test_a_row_says_how_much_and_how_sure(finding: Finding, cells: tuple[str, ...]) -> None:
-    shown = make_report(comparison_of(judged_case(A, finding)))
-    rest = [row for section in shown.sections if section.title == "Other findings"
-            for row in section.rows]  # fmt: skip
-    (row,) = shown.rows or rest
-    *others, verdict = row[1:]
-    assert (*others, verdict.partition(": no time")[0]) == cells
-    assert not (shown.rows and [verdict] in rest), "no figure stands twice"
-
-
-def test_five_rows_lead_and_all_others_are_counted() -> None:
-    cases = [judged_case(f"x/{n}", WORSE, SAME, SQL) for n in range(3)]
-    report = make_report(comparison_of(*cases))
-    assert (len(report.rows), report.more) == (5, 4)
-    # The rows of a case stand together, the first of each case by its size.
-    assert [row[0] for row in report.rows] == ["x/0", "x/0", "x/1", "x/1", "x/2"]
-
-
-def test_a_report_says_why_it_has_its_exit_code() -> None:
-    text = "\n".join(check_line(comparison_of(judged_case(A, WORSE)), code) for code in (0, 1, 3))
-    assert_golden("answers/codes.md", text)
-
-
-@pytest.mark.parametrize(
-    ("subject", "ends"),
-    [(CPU, "compare --why aaaaaaaaaaaa bbbbbbbbbbbb --profile quick"), ("pss_steady", "")],
-)
-def test_what_to_type_next_looks_into_what_moved(subject: str, ends: str) -> None:
-    moved = MUCH_WORSE.model_copy(update={"subject": subject})
-    command = make_report(comparison_of(judged_case(A, moved), reproduce=AGAIN)).command
-    assert command.endswith(ends)
-    assert bool(command) == bool(ends)
-
-
-def test_time_is_asked_for_only_where_it_helps() -> None:
-    """Twice the time that was too short."""
-    open_ = judged_case(A, OPEN, OPEN.model_copy(update={"subject": "throughput"}))
-    report = make_report(comparison_of(open_, judged_case(B, OPEN), reproduce=AGAIN))
-    assert report.command.endswith("--seed 1 --budget 40m")
-    assert "--budget 20m" not in report.command
-    assert make_report(comparison_of(judged_case(A, LATE))).lines[-1] == "about 40m may decide"
-    spent = judged_case(A, OPEN.model_copy(update={"lack": "samples"}))
-    assert make_report(comparison_of(spent)).lines[-1].startswith("Any change is too small or too")
-    loud = judged_case(A, DISTURBED, duets=(duet(A, head_flags=(NOISY,)),))
-    assert "something else took core time" in make_report(comparison_of(loud)).lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -239,25 +286,6 @@ def test_time_is_asked_for_only_where_it_helps() -> None:
 def test_a_proposed_time_is_one_that_an_option_reads(seconds: float, text: str) -> None:
     assert units.write_time(seconds) == text
     assert (units.read_time(text) or 0) >= seconds
-
-
-def test_the_packages_that_differ_are_named_in_one_line() -> None:
-    moved = [
-        PackageChange(stack=stack, package=f"p{number}", base="1", head="2")
-        for stack in ("project", "other")
-        for number in range(8)
-    ]
-    for count, text in ((0, []), (2, ["packages: p0 1 → 2, p1 1 → 2"]),
-                        (16, ["packages: p0 1 → 2, p1 1 → 2, p2 1 → 2 and 5 more"])):  # fmt: skip
-        found = comparison_of(judged_case(A, WORSE), packages=moved[:count])
-        assert make_report(found).lines[:-1] == text
-
-
-def test_what_a_command_lacks_is_said_beside_it() -> None:
-    lacks = ("to repeat it, add --header again: the command omits that",)
-    found = comparison_of(judged_case(A, WORSE), reproduce=AGAIN, to_repeat=lacks)
-    assert lacks[0] in printed(found, 200, details=False)
-    assert lines(make_report(found), "Repeat it") == (("", lacks[0]),)
 
 
 def test_untrusted_text_stays_text() -> None:
@@ -286,6 +314,9 @@ REVISIONS: Final = f"duetbench compare {'a' * 12} {'b' * 12}"
         *((f"duetbench compare --head '{word}' --seed 1", False) for word in (
             "lock=uv.lock@main", "arg=--config=/etc/passwd", "env.PATH=/tmp",
             "granian==2.8.7 @ https://x", "--why")),
+        (f"{REVISIONS} --app a:b --header 'x-key: {{KEY}}' --env KEY --with factory", True),
+        *((f"{REVISIONS} --app {words}", False) for words in (
+            "a:b --with packages=../../secrets", "'a:b;id'", "a:b --before 'curl evil'")),
     ],
 )  # fmt: skip
 def test_a_command_from_a_file_writes_and_installs_nothing(recorded: str, harmless: bool) -> None:

@@ -26,7 +26,8 @@ from duetbench.host.result_files import save_comparison
 from duetbench.load.summary import summarise
 from duetbench.report.comparison_text import as_markdown as report
 from duetbench.report.comparison_text import print_comparison
-from duetbench.report.run import print_cases
+from duetbench.report.run import as_markdown, print_cases, print_run
+from goldens import assert_golden
 from observatory.cli import experiments
 from observatory.cli.reference import reference_command
 from observatory.matrix.published import Published
@@ -130,57 +131,43 @@ def called(arguments: Sequence[str]) -> str:
     return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
 
 
-def test_the_figures_of_one_case_are_said_once_each() -> None:
-    """Of several cases below the name of each."""
-    case = synthetic.make_case("demo/json/py3.14")
+def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
+    """In brief, of one case and of several with a failure; and with all figures."""
+    cases = [synthetic.make_case(f"demo/{name}/py3.14") for name in ("json", "io")]
     figures = {
         "server_cpu_per_request": 163e-6, "throughput": 957.0, "response_p50": 0.0556,
         "response_p99": 0.081, "pss_steady": 45e6,
     }  # fmt: skip
     noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 1.60 cores")
-    result = CaseResult(case=case, launches=(synthetic.ok(case.id, 0, figures, noise),))
-
-    def printed(*results: CaseResult) -> list[str]:
-        run = synthetic.make_run(results).model_copy(update={"launches": 1})
-        with (console := Console(width=120)).capture() as capture:
-            print_cases(console, run)
-        return [" ".join(line.split()) for line in capture.get().splitlines()]
-
-    assert printed(result) == [
-        "CPU per request 163 µs so one core serves 6,100 a second at most",
-        "requests/s 957/s other processes used 1.60 cores: repeat when idle",
-        "median response time 55.6 ms p99 81.0 ms",
-        "memory 45.0 MB",
+    launches = (
+        synthetic.ok(cases[0].id, 0, figures, noise),
+        synthetic.failed(cases[1].id, 0, FlagName.NOT_READY, "it ended"),
+    )
+    results = [
+        CaseResult(case=case, launches=(launch,))
+        for case, launch in zip(cases, launches, strict=True)
     ]
-    other = synthetic.make_case("demo/io/py3.14")
-    bad = synthetic.failed(other.id, 0, FlagName.NOT_READY, "it ended")
-    first, *_, second, failure = printed(result, CaseResult(case=other, launches=(bad,)))
-    assert (first, second) == ("demo/json/py3.14", "demo/io/py3.14")
-    assert failure == "1 of 1 launches failed: not_ready: it ended"
-
-
-@pytest.mark.usefixtures("checkout")
-def test_json_is_for_programs() -> None:
-    assert Run.model_validate_json(called(["show", "latest", "--json"])) == demo_run()
+    text = io.StringIO()
+    console = Console(file=text, width=120, highlight=False)
+    for n in (1, 2):
+        print_cases(console, synthetic.make_run(results[:n]).model_copy(update={"launches": 1}))
+        console.print()
+    print_run(console, demo_run())
+    assert_golden("answers/run.txt", "\n".join(map(str.rstrip, text.getvalue().splitlines())))
+    assert_golden("answers/run.md", as_markdown(demo_run()))
 
 
 @pytest.mark.usefixtures("state_home")
-def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Path) -> None:
-    whole = called(["show"])
-    for part in (
-        "Run 20261120T090000Z-nightly-3f2a9c17",
-        "synthetic-2c-0a1b2c3d: Synthetic CPU",
-        "3f2a9c173f2a",
-        "fastapi 1.2.3",
-    ):
-        assert part in whole
-    beside = called(["beside"])
+def test_the_latest_run_is_shown_whole_and_a_partial_one_says_so(checkout: Path) -> None:
+    assert Run.model_validate_json(called(["show", "latest", "--json"])) == demo_run()
+    whole, beside = called(["show"]), called(["beside"])
+    assert "Run 20261120T090000Z-nightly-3f2a9c17\n" in whole
     for part in ("Is it faster?", "A page, 2025"):
         assert (part in whole, part in beside) == (False, True)
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": "partial", "notes": notes})
     text = called(["show", str(files.save(checkout / "results", run))])
-    assert ("(partial)" in whole, "(partial)" in text, notes[0] in text) == (False, True, True)
+    assert ("(partial)" in text, notes[0] in text) == (True, True)
 
 
 def refused(error: type[Exception], match: str, *words: str | Path) -> None:
@@ -189,12 +176,21 @@ def refused(error: type[Exception], match: str, *words: str | Path) -> None:
 
 
 @pytest.mark.usefixtures("state_home")
-def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
+def test_what_cannot_be_shown_is_refused_with_what_there_is(checkout: Path) -> None:
     refused(UsageError, "no result has the name 'tomorrow'", "show", "tomorrow")
     refused(UsageError, "-o c.html: expected a file .json or .md", "show", "-o", "c.html")
     for path in (checkout / "results").rglob("*.json"):
         path.unlink()
     refused(RecordError, "no run has been recorded", "show")
+    path = save_comparison(a_comparison(), checkout)
+    refused(RecordError, "cannot be written", "show", path, "-o", path / "c.html")
+    record = files.save(checkout, synthetic.change_record())
+    refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"format": 4', '"format": 5', 1), "utf-8")
+    refused(RecordError, r"a comparison of format 4: format: .*, found 5\.", "show", path)
+    path.write_text(text[: len(text) // 2], "utf-8")
+    refused(RecordError, "truncated or damaged", "show", path)
 
 
 def a_comparison(**more: Any) -> Comparison:
@@ -284,18 +280,6 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
     assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
-
-
-def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
-    path = save_comparison(a_comparison(), checkout)
-    refused(RecordError, "cannot be written", "show", path, "-o", path / "c.html")
-    record = files.save(checkout, synthetic.change_record())
-    refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
-    text = path.read_text("utf-8")
-    path.write_text(text.replace('"format": 4', '"format": 5', 1), "utf-8")
-    refused(RecordError, r"a comparison of format 4: format: .*, found 5\.", "show", path)
-    path.write_text(text[: len(text) // 2], "utf-8")
-    refused(RecordError, "truncated or damaged", "show", path)
 
 
 def test_the_schemas_are_written_beside_the_reference(checkout: Path) -> None:

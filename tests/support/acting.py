@@ -23,9 +23,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from bare import Programs
 from duetbench.host import paths
 from fake_github import FakeGitHub
-from repos import git
 
 PROJECT: Final = Path(__file__).parents[2]
 STANDINS: Final = PROJECT / "tests" / "standins"
@@ -34,13 +34,22 @@ TOKEN: Final = "token-of-the-stand-in"
 HOSTED: Final = "ubuntu-24.04"
 PATIENCE: Final = 600.0
 
-_MAIN: Final = """
+_PROGRAM: Final = f"""\
+# Ours of this name, with a state per job, as on separate machines.
+export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
+program=$(basename "$0")
+if [ "$1" = sandbox ]; then program=$3; shift 3; fi
+case "$1" in anchor | inprocess) exit 0 ;; esac
+exec {sys.executable} -P -c "
 from duetbench.core import protocol
 protocol.WINDOW_SECONDS = 0.1  # nobody keeps the figures
 from $program.cli import main
 main()
+" "$@"
 """
-_USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)(?:/[\w-]+)?@([0-9a-f]{40})\b")
+_USES: Final = re.compile(r"uses: +(actions/([\w-]+))(?:/[\w-]+)?@([0-9a-f]{40})\b")
+_OTHERS: Final = ("GITHUB_", "RUNNER_", "ACTIONS_", "DUETBENCH_", "GIT_")
+"""Beginnings of variables of another job or checkout."""
 _runs: Final = count(1)
 
 
@@ -54,9 +63,15 @@ def need(name: str) -> Path:
     return program
 
 
+def load(text: str) -> dict[str, Any]:
+    document = yaml.safe_load(text)
+    # YAML 1.1, which the library reads, takes the key `on` for a truth value.
+    return {"on" if key is True else key: value for key, value in document.items()}
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: results by job, `job/1` of a matrix; none if skipped."""
+    """The outcome of a run: results by job, `job/1` of a shard; none if skipped."""
 
     results: dict[str, str]
     text: str
@@ -76,17 +91,6 @@ class Stage:
     def remote(self) -> Path:
         return self.folder / "remotes" / f"{REPOSITORY}.git"
 
-    def site(self, run: int) -> Path:
-        return self.folder / "pages" / str(run)
-
-    def branch(self, name: str) -> dict[str, str]:
-        """The files of a branch of the bare repository: path → blob."""
-        lines = git(self.remote, "ls-tree", "-r", name).splitlines()
-        return {line.partition("\t")[2]: line.split()[2] for line in lines}
-
-    def read(self, name: str, path: str) -> Any:
-        return json.loads(git(self.remote, "show", f"{name}:{path}"))
-
     def act(
         self,
         workflow: str,
@@ -98,15 +102,13 @@ class Stage:
     ) -> Outcome:
         """Run a workflow to its end; stop one that takes too long, with all that it started."""
         for program in ("duetbench", "observatory"):
-            if not (command := self.folder / program).exists():
-                write_command(command)
+            Programs(self.folder).write(program, _PROGRAM)
         number = next(_runs)
         place = self.folder / "runs" / str(number)
-        place.mkdir(parents=True)
-        (place / "event.json").write_text(json.dumps(payload))
         configured = place / "config" / "act" / "actrc"  # empty, so that act does not ask for one
         configured.parent.mkdir(parents=True)
         configured.touch()
+        (place / "event.json").write_text(json.dumps(payload))
         values = {
             **self.variables,
             "GITHUB_API_URL": self.github.url,
@@ -122,19 +124,25 @@ class Stage:
         argv += ["--container-daemon-socket", "-", "--artifact-server-addr", "127.0.0.1"]
         argv += ["--no-cache-server", "--no-skip-checkout", "--rm"]
         argv += ["--secret", f"GITHUB_TOKEN={TOKEN}"]
-        for label in (HOSTED, "self-hosted"):
-            argv += ["--platform", f"{label}=-self-hosted"]
-        for name, value in values.items():
-            argv += ["--env", f"{name}={value}"]
-        for name, value in variables.items():
-            argv += ["--var", f"{name}={value}"]
-        for pin, folder in {**pinned(), **local}.items():
-            argv += ["--local-repository", f"{pin}={folder}"]
+        lists = {
+            "--platform": dict.fromkeys((HOSTED, "self-hosted"), "-self-hosted"),
+            "--env": values,
+            "--var": variables,
+            "--local-repository": {**pinned(), **local},
+        }
+        argv += [
+            word
+            for option, entries in lists.items()
+            for name, value in entries.items()
+            for word in (option, f"{name}={value}")
+        ]
+        env = {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
+        env |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+        env |= {**values, "XDG_CONFIG_HOME": str(place / "config")}
         log = place / "act.log"
         with log.open("w") as output:
-            inherited = {**_clean(), **values, "XDG_CONFIG_HOME": str(place / "config")}
             process = subprocess.Popen(
-                argv, env=inherited, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                argv, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
         try:
             process.wait(PATIENCE)
@@ -147,9 +155,15 @@ class Stage:
         return read(log.read_text(), number)
 
 
+def pinned() -> dict[str, Path]:
+    """The stand-ins of GitHub's own actions, by their names and commits."""
+    files = (*sorted((PROJECT / ".github").rglob("*.yml")), PROJECT / "action.yml")
+    uses = (use for file in files for use in _USES.findall(file.read_text("utf-8")))
+    return {f"{action}@{sha}": STANDINS / name for action, name, sha in uses}
+
+
 def read(output: str, number: int) -> Outcome:
     results: dict[str, str] = {}
-    failed: set[str] = set()  # jobs with a failed step
     lines = []
     for line in output.splitlines():
         try:
@@ -157,78 +171,10 @@ def read(output: str, number: int) -> Outcome:
         except ValueError:
             lines.append(line)
             continue
-        job = _name(entry)
+        # Jobs of a workflow that a matrix calls have no matrix, but the caller's name.
+        shard = re.match(r"Shard (\d+)", entry.get("job", ""))
+        job = f"{entry.get('jobID', '')}{f'/{shard[1]}' if shard else ''}"
         lines.append(f"[{job}] {entry.get('msg', '').rstrip()}")
-        if entry.get("stepResult") == "failure" and len(entry.get("stepID", ())) == 1:
-            failed.add(job)
         if "jobResult" in entry:
             results[job] = entry["jobResult"]
-            if entry.get("matrix") and job not in failed:
-                results[job] = "success"  # act gives all jobs of a matrix the worst result so far
     return Outcome(results, "\n".join(lines), number)
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    matrix = entry.get("matrix") or {}
-    # Jobs of a workflow that a matrix calls have no matrix, but the caller's name.
-    calling = re.match(r"Shard (\d+)", entry.get("job", ""))
-    number = calling[1] if calling else matrix.get("shard") or matrix.get("machine")
-    return f"{entry.get('jobID', '')}/{number}" if number else str(entry.get("jobID", ""))
-
-
-def pinned() -> dict[str, Path]:
-    result = {}
-    for file in (*sorted((PROJECT / ".github").rglob("*.yml")), PROJECT / "action.yml"):
-        for name, sha in _USES.findall(file.read_text("utf-8")):
-            if name.startswith("actions/"):
-                result[f"{name}@{sha}"] = STANDINS / name.partition("/")[2]
-    return result
-
-
-def load(text: str) -> dict[str, Any]:
-    document = yaml.safe_load(text)
-    # YAML 1.1, which the library reads, takes the key `on` for a truth value.
-    return {"on" if key is True else key: value for key, value in document.items()}
-
-
-def write_command(path: Path) -> None:
-    """Write a program that runs ours of its name, with a state per job, as on separate machines."""
-    path.write_text(
-        f"""#!/bin/sh
-export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
-program=$(basename "$0")
-if [ "$1" = sandbox ]; then program=$3; shift 3; fi
-case "$1" in anchor | inprocess) exit 0 ;; esac
-exec {sys.executable} -P -c "{_MAIN}" "$@"
-"""
-    )
-    path.chmod(0o755)
-
-
-MAKEFILE: Final = """\
-# Stand-in: the harness is there already.
-.PHONY: harness tools setup check test docs dist publish
-harness:
-\t@mkdir -p .venv/bin
-\t@ln -sf "$(STANDIN_FOLDER)/duetbench" "$(STANDIN_FOLDER)/observatory" .venv/bin/
-# The tools of the machine; the stacks too, since there is no room that would make them.
-setup tools: harness
-\t@.venv/bin/observatory setup
-check test:
-\t@echo "stand-in for make $@"
-docs:
-\t@mkdir -p "$(DOCS)" && echo "stand-in for make $@" > "$(DOCS)/index.html"
-dist:
-\t@mkdir -p dist && echo "$$TAG" > dist/duetbench.whl
-publish:
-\t@echo "stand-in for make $@ of $$(cat dist/*.whl)"
-"""
-
-
-def _clean() -> dict[str, str]:
-    """Return our environment without variables of another job or checkout."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GITHUB_", "RUNNER_", "ACTIONS_", "DUETBENCH_", "GIT_"))
-    } | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}

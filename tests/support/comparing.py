@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding, SideRecord
+from corpus import record
+from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
@@ -15,32 +16,20 @@ from duetbench.report.report import Report
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
-WORSE: Final = Finding(
-    case="",
-    subject=CPU,
-    verdict=Verdict.WORSE,
-    ratio=1.0213,
-    low=1.0161,
-    high=1.0265,
-    limit=0.02,
-    detectable=0.0062,
-    n=16,
-    agreeing=16,
-)
-BETTER: Final = WORSE.model_copy(
-    update={"verdict": Verdict.BETTER, "ratio": 0.97, "low": 0.96, "high": 0.98}
-)
-LARGER: Final = WORSE.model_copy(
-    update={"subject": "pss_steady", "ratio": 1.1, "low": 1.09, "high": 1.11, "limit": 0.05}
-)
-SAME: Final = WORSE.model_copy(
-    update={"verdict": Verdict.SAME, "ratio": 1.0004, "low": 0.9961, "high": 1.0047,
-            "detectable": 0.0081, "n": 8},
-)  # fmt: skip
-OPEN: Final = WORSE.model_copy(
-    update={"verdict": Verdict.UNKNOWN, "ratio": 1.006, "low": 0.991, "high": 1.021,
-            "detectable": 0.021, "lack": "time"},
-)  # fmt: skip
+
+
+def measured(verdict: Verdict, ratio: float, low: float, high: float, **more: Any) -> Finding:
+    """What sixteen duets show of the CPU of requests."""
+    found = {"subject": CPU, "limit": 0.02, "detectable": 0.0062, "n": 16, "agreeing": 16}
+    figures = {"ratio": ratio, "low": low, "high": high}
+    return Finding(case="", verdict=verdict, **{**found, **figures, **more})
+
+
+WORSE: Final = measured(Verdict.WORSE, 1.0213, 1.0161, 1.0265)
+BETTER: Final = measured(Verdict.BETTER, 0.97, 0.96, 0.98)
+LARGER: Final = measured(Verdict.WORSE, 1.1, 1.09, 1.11, subject="pss_steady", limit=0.05)
+SAME: Final = measured(Verdict.SAME, 1.0004, 0.9961, 1.0047, detectable=0.0081, n=8)
+OPEN: Final = measured(Verdict.UNKNOWN, 1.006, 0.991, 1.021, detectable=0.021, lack="time")
 OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 LATE: Final = Finding(
     case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a duet", lack="time"
@@ -68,23 +57,13 @@ AGAIN = f"observatory compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --b
 
 
 def comparison_of(*judged: Judged, **more: Any) -> Comparison:
-    side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
-        "id": "x",
-        "status": "complete",
-        "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 600.0,
-        "budget_seconds": 1200.0,
-        "duetbench": "0.1.0",
         "machine": MACHINE,
-        "base": side,
-        "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
         "planned": len(judged),
-        "untouched": 3,
         "cases": [of.case for of in judged],
         "findings": findings.sort(f for of in judged for f in of.findings),
     }
-    return Comparison(**{**fields, **more})
+    return Comparison(**{**record("comparison"), **fields, **more})
 
 
 BASE: Final = {
@@ -126,15 +105,8 @@ def duet(
     """
     void = any(flag.kind == "void" for flag in (*base_flags, *head_flags))
     figures = {"base": {}, "head": {}} if void else _figures(ratios or {})
-    return Duet(
-        case=case,
-        order=0,
-        head_first=False,
-        seconds=seconds,
-        flags_base=tuple(base_flags),
-        flags_head=tuple(head_flags),
-        **figures,
-    )
+    flags = {"flags_base": tuple(base_flags), "flags_head": tuple(head_flags)}
+    return Duet(case=case, order=0, head_first=False, seconds=seconds, **flags, **figures)
 
 
 def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:

@@ -1,6 +1,7 @@
 """Recorded comparisons of small applications: real launches, whose right answer is known.
 
-Each compares two commits of an application of some twenty lines, on two cores.
+Each compares two commits of an application of some twenty lines, on two cores. Beside them lie
+records of which tests change fields.
 """
 
 import json
@@ -11,6 +12,15 @@ from duetbench.core.comparison import Comparison
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 NAMES: Final = tuple(sorted(path.stem for path in CORPUS.glob("*.json")))
+
+
+RECORDS: Final = CORPUS.parent / "data" / "records"
+
+
+def record(name: str) -> dict[str, Any]:
+    """Read the fields of a record: `case`, `change`, `machine` and others."""
+    fields: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
+    return fields
 
 
 def load(name: str, changes: dict[str, Any] | None = None) -> Comparison:

@@ -15,6 +15,7 @@ from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
+from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import Extent, Session, starting
 from duetbench.judge.duet_loop import Reporter
@@ -35,15 +36,9 @@ def make_duet(
     flags: tuple[Flag, ...] = (),
 ) -> Duet:
     """A duet with these figures, or none; the flags are head's."""
-    return Duet(
-        case=case,
-        order=order,
-        head_first=head_first,
-        seconds=SECONDS,
-        flags_head=flags,
-        base=base or {},
-        head=head or {},
-    )
+    figures = {"base": base or {}, "head": head or {}}
+    more = {"head_first": head_first, "flags_head": flags, **figures}
+    return Duet(case=case, order=order, seconds=SECONDS, **more)
 
 
 @dataclass
@@ -118,26 +113,14 @@ class FakeInstruments(Real):
         return Instructions(base=300_000, head=300_000 * grown, spread=1e-5)
 
 
-@dataclass
 class SilentReporter(Reporter):
     """A reporter that keeps what it is given."""
 
-    duets: list[Duet] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    ended: int = 0
-
-    def know(self, sentence: str) -> None:
-        pass
-
-    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        assert cases > 0
-        assert seconds > 0
-        assert budget is None or budget > 0
-
-    def work(self, name: str, done: int, remaining: float) -> None:
-        assert name
-        assert done >= 0
-        assert remaining >= 0
+    def __init__(self) -> None:
+        super().__init__(Console(quiet=True))
+        self.duets: list[Duet] = []
+        self.notes: list[str] = []
+        self.ended = 0
 
     def report(self, duet: Duet) -> None:
         self.duets.append(duet)

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from corpus import record
 from duetbench import __version__
-from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
+from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
 from observatory.github.incoming import Lock
@@ -16,11 +17,11 @@ from observatory.measure import asv_runs
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
+from steps import BASE, HEAD
 from synthetic import MACHINE, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
-BASE, HEAD = "a" * 40, "b" * 40
 MACHINES: Final = tuple(
     MACHINE.model_copy(update={"id": f"synthetic-2c-00000{number}"}) for number in (1, 2, 3)
 )
@@ -57,68 +58,27 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:
-    plan = plan or night()
-    shard = plan.shard(number)
-    assert shard is not None
-    machine = MACHINES[number - 1]
+def shard_run(number: int, **changes: Any) -> Run:
     source = random.Random(number)
     results = [
-        CaseResult(
-            case=case,
-            launches=tuple(ok(case.id, i, figures(source)) for i in range(3)),
-        )
-        for case in shard.plan.cases
+        CaseResult(case=case, launches=tuple(ok(case.id, i, figures(source)) for i in range(3)))
+        for case in _cases(number)
     ]
     fields = {
         "duetbench": __version__,
-        "machine": machine,
-        "night": plan.id,
+        "machine": MACHINES[number - 1],
+        "night": night().id,
         "shard": number,
         "id": f"{_SOURCE.id}-s{number}",
     }
     return make_run(results, **{**fields, **changes})
 
 
-def put(folder: Path, artifact: str, *runs: Run) -> None:
-    for run in runs:
-        place = folder / artifact / "runs" / run.machine.id / "2026"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{run.id}.json").write_bytes(files.encode(run))
-
-
 def inside(**changes: Any) -> dict[str, Any]:
     """Results of asv in one environment at the commit: three figures, one of them missing."""
-    stack = {"stack": "current"}
-    samples = [[0.5, 0.7], None, [0.25, 0.25]]
-    row: list[Any] = [
-        [0.6, None, 0.25],
-        [["'serial'"], ["1", "2", "4"]],
-        "1",
-        1_795_166_000_000,
-        3.2,
-        [0.4, None, 0.2],
-        [0.8, None, 0.3],
-        [0.55, None, 0.25],
-        [0.65, None, 0.25],
-        [1, None, 1],
-        [2, None, 2],
-        samples,
-    ]
-    document: dict[str, Any] = {
-        "commit_hash": COMMIT,
-        "env_name": "duetbench-py3.14-stackcurrent",
-        "date": DATE,
-        "params": {**asv_runs.profile(MACHINES[0]), "python": "3.14", **stack},
-        "python": "3.14",
-        "requirements": stack,
-        "env_vars": {},
-        "result_columns": ["result", "params", "version", "started_at"],
-        "results": {"gil.Cpu.time_tasks": row},
-        "durations": {"<build>": 1.5},
-        "version": 2,
-    }
-    return {**document, **changes}
+    document = record("asv")
+    document["params"] |= asv_runs.profile(MACHINES[0])
+    return {**document, "commit_hash": COMMIT, "date": DATE, **changes}
 
 
 def put_inside(folder: Path, artifact: str, document: Any) -> Path:
@@ -134,10 +94,8 @@ def put_inside(folder: Path, artifact: str, document: Any) -> Path:
 
 def points(number: int = 1, **changes: Any) -> Points:
     """The anchored points of a shard: of its first case."""
-    run, machine = shard_run(number), MACHINES[number - 1]
-    shard = night().shard(number)
-    assert shard is not None
-    first, second = (case.id for case in shard.plan.cases)
+    run = shard_run(number)
+    first, second = (case.id for case in _cases(number))
     cpu = AnchoredPoint(
         metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6, excluded=0
     )
@@ -154,7 +112,7 @@ def points(number: int = 1, **changes: Any) -> Points:
         "seconds": 2400.5,
         "duetbench": __version__,
         "commit": COMMIT,
-        "machine": machine,
+        "machine": run.machine,
         "interpreters": run.interpreters,
         "stacks": run.stacks,
         "cases": cases,
@@ -163,25 +121,25 @@ def points(number: int = 1, **changes: Any) -> Points:
     return Points(**{**fields, **changes})
 
 
-def comparison(**changes: Any) -> Comparison:
-    machine = MACHINES[0]
+def comparison(*judged: Finding, **changes: Any) -> Comparison:
+    """A comparison of BASE and HEAD in one case, as duetbench makes them."""
     case = make_case("asgi-wsgi/e/py3.14/w1/c128")
-    sides = {
-        name: SideRecord(label=name, kind="revision", commit=commit, stacks=(), interpreters=())
-        for name, commit in (("base", BASE), ("head", HEAD))
-    }
     fields: dict[str, Any] = {
         "id": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
         "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
         "duetbench": __version__,
-        "machine": machine,
-        **sides,
+        "machine": MACHINES[0],
         "planned": 1,
         "untouched": 7,
         "cases": (CaseComparison(case=case, because="apps changed"),),
+        "findings": [finding.model_copy(update={"case": case.id}) for finding in judged],
         "reproduce": f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
     }
+    for name, commit in (("base", BASE), ("head", HEAD)):
+        fields[name] = SideRecord(
+            label=name, kind="revision", commit=commit, stacks=(), interpreters=()
+        )
     return Comparison(**{**fields, **changes})
 
 

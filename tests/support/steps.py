@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -18,16 +17,6 @@ from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.cli.verbs import CI
 from fake_github import BOT, FakeGitHub, Table
-
-NIGHT: Final = {
-    "GITHUB_SERVER_URL": "https://github.com",
-    "GITHUB_REPOSITORY": "acme/duetbench",
-    "GITHUB_REPOSITORY_ID": "4711",
-    "GITHUB_EVENT_NAME": "schedule",
-    "GITHUB_REF": "refs/heads/main",
-    "GITHUB_WORKFLOW_REF": "acme/duetbench/.github/workflows/nightly.yml@refs/heads/main",
-}
-"""Variables of a job of the night, as GitHub sets them."""
 
 BASE, HEAD, NEXT = "b" * 40, "a" * 40, "c" * 40
 TOKEN = "ghs_notToBeShown"

@@ -2,68 +2,36 @@
 
 import random
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from corpus import record
 from duetbench.app.testbed import Testbed
 from duetbench.core.change import Release, Share
-from duetbench.core.comparison import Finding, PackageChange
+from duetbench.core.comparison import Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Case,
     CaseResult,
-    Endpoint,
-    Expectation,
     Flag,
-    InterpreterRecord,
     Launch,
-    Load,
     Machine,
     Profile,
     Run,
-    StackRecord,
     Status,
     Verdict,
 )
 from observatory.matrix.checkout import Checkout
-from observatory.store.change import Change, SeriesName, StackState
+from observatory.store.change import Change
 
-PACKAGES = ["fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop"]
-
-MACHINE = Machine(
-    id="synthetic-2c-0a1b2c3d",
-    cpu="Synthetic CPU @ 2.80GHz",
-    cores=2,
-    server_cores=(0,),
-    client_cores=(1,),
-    memory=8_241_336_320,
-    kernel="6.1.0",
-    os="Test OS 1",
-    virtual="kvm",
-    governor=None,
-    pinned=True,
-)
+MACHINE = Machine.model_validate(record("machine"))
 
 
 def make_case(case_id: str, **changes: Any) -> Case:
     experiment, name = [*case_id.split("/"), "endpoint"][:2]
-    endpoint = Endpoint(
-        name=name,
-        app="module:app",
-        interface="asgi",
-        path=f"/{name}",
-        expect=Expectation(content_type="application/json", json_value={"message": "hi"}),
-        floor=0.01,
-    )
-    fields: dict[str, Any] = {
-        "id": case_id, "experiment": experiment, "endpoint": endpoint,
-        "python": "3.14t" if "py3.14t" in case_id else "3.14", "stack": "current",
-        "server": "uvicorn", "loop": "asyncio", "workers": 1, "threads": None, "slots": 40,
-        "load": Load(connections=128, duration=8, timeout=10),
-        "cores": "split",
-    }  # fmt: skip
-    return Case(**{**fields, **changes})
+    fields, python = record("case"), "3.14t" if "py3.14t" in case_id else "3.14"
+    fields["endpoint"] |= {"name": name, "path": f"/{name}"}
+    return Case(**{**fields, "id": case_id, "experiment": experiment, "python": python, **changes})
 
 
 def make_testbed(apps: Path = Path("/")) -> Testbed:
@@ -142,62 +110,13 @@ def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
 
 def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
     profile: Profile = changes.pop("profile", "nightly")
-    fields: dict[str, Any] = {
-        "id": f"20261120T090000Z-{profile}-3f2a9c17",
-        "status": "complete",
-        "started": "2026-11-20T09:00:00+00:00",
-        "wall_seconds": 3310.123456,
-        "duetbench": "0.1.0",
-        "commit": "3f2a9c17" * 5,
-        "dirty": False,
-        "profile": profile,
-        "launches": 3,
-        "seed": 1,
-        "machine": MACHINE,
-        "oha": "1.16.0",
-        "interpreters": tuple(
-            InterpreterRecord(
-                name=name,
-                version="3.14.7",
-                build="gcc 12.2.0 -O3",
-                origin="source",
-                free_threaded=name.endswith("t"),
-            )
-            for name in ("3.14", "3.14t")
-        ),
-        "stacks": tuple(
-            StackRecord(
-                name=name,
-                digest=random.Random(name).randbytes(32).hex(),
-                packages=dict.fromkeys(PACKAGES, "1.2.3"),
-            )
-            for name in ("current", "pydantic1", "pydantic2")
-        ),
-        "results": tuple(results),
-    }
-    return Run(**{**fields, **changes})
+    own = {"id": f"20261120T090000Z-{profile}-3f2a9c17", "profile": profile, "machine": MACHINE}
+    return Run(**{**record("run"), **own, "results": tuple(results), **changes})
 
 
 def change_record(**changed: Any) -> Change:
     """A change of one case by a release of Granian."""
-    fields: dict[str, Any] = {
-        "id": "20261120-granian-0",
-        "status": "open",
-        "series": SeriesName(machine="m", case="a/b", metric="server_cpu_per_request"),
-        "when": datetime(2026, 11, 20, 3, tzinfo=UTC),
-        "base": StackState(stack="current", digest="0" * 64),
-        "head": StackState(stack="current", digest="1" * 64),
-        "packages": (
-            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
-        ),
-        "ratio": 1.031,
-        "low": 1.025,
-        "high": 1.037,
-        "verdict": Verdict.WORSE,
-        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
-        "method": "Ten duets.",
-    }
-    return Change(**{**fields, **changed})
+    return Change(**{**record("change"), **changed})
 
 
 def share(*releases: Release, low: float, ratio: float, high: float, n: int = 8) -> Share:

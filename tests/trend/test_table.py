@@ -57,7 +57,7 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
     assert found.metrics["throughput"].estimate == pytest.approx(6)
     assert found.metrics["throughput"].n == 2
     assert found.metrics["errors"].n == 1
-    assert found.failures[0].reason == "wrong_answer: expected 'a', found 'b'"
+    assert found.failures[0] == "wrong_answer: expected 'a', found 'b'"
     assert [(flag.name, flag.launches) for flag in found.warnings] == [
         (FlagName.HOST_NOISE, 1),
         (FlagName.FEW_LAUNCHES, 2),

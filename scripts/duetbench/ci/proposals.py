@@ -5,7 +5,7 @@ could act on a terminal, a log or Markdown are not trusted.
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from packaging.version import InvalidVersion, Version
@@ -53,26 +53,38 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
 
 
 def require_moved(
-    releases: Sequence[Release], suspects: Collection[str], moves: Iterable[PackageChange]
+    releases: Sequence[Release], suspects: Sequence[str], moves: Iterable[PackageChange]
 ) -> None:
-    """Refuse a cause that is no release on the way of a package that moved; ArtifactError."""
+    """Refuse a cause that is no release on the way of a package that moved; ArtifactError.
+
+    A package has at most one, so there are never more of them than packages that moved.
+    """
     moved = [*moves]
     others = [r.package for r in releases if not any(_passed(move, r) for move in moved)]
     others += {*suspects} - {move.package for move in moved}
-    if others or len({*releases}) < len(releases) or len({*suspects}) < len(suspects):
-        package = printable(others[0]) if others else "a package twice"
+    if others:
+        package = printable(others[0])
         raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
+    for names in ([release.package for release in releases], suspects):
+        if len({*names}) < len(names):
+            raise ArtifactError("a package twice as a cause, or a suspect")
 
 
 def _passed(move: PackageChange, release: Release) -> bool:
-    """Whether a package that moved has passed a release, perhaps on the way to a later one."""
-    between = release.previous, release.version
+    """Whether a package that moved has passed a release, perhaps on the way to a later one.
+
+    A release between the ends has its usual spelling: there are endless others of each, with words
+    of any kind after a plus sign.
+    """
+    ends, step = (move.base, move.head), (release.previous, release.version)
+    if move.package != release.package or step == ends:
+        return move.package == release.package
     try:
-        base, head, *inner = (Version(text or "") for text in (move.base, move.head, *between))
+        base, head, before, after = (Version(text or "") for text in (*ends, *step))
     except InvalidVersion:  # or none: the package is new, or gone
-        return (move.package, move.base, move.head) == (release.package, *between)
-    low, high = sorted((base, head))
-    return move.package == release.package and low <= min(inner) < max(inner) <= high
+        return False
+    is_usual = all(text in (*ends, Version(text or "").public) for text in step)
+    return is_usual and (base <= before < after <= head or base >= before > after >= head)
 
 
 def require(name: str, expected: object, value: object) -> None:

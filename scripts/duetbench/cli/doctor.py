@@ -53,9 +53,6 @@ def doctor_command(as_json: JsonOption = False) -> None:
 
 def _conditions(facts: Machine) -> dict[str, str]:
     server, client = (", ".join(map(str, c)) for c in (facts.server_cores, facts.client_cores))
-    time_limit, memory_limit = machine.limits()
-    cores = "unlimited" if time_limit is None else units.cores(time_limit)
-    memory = "unlimited" if memory_limit is None else units.size(memory_limit)
     return {
         "CPU": facts.cpu,
         "cores": f"{facts.cores}: server {server}, generator {client}",
@@ -64,6 +61,5 @@ def _conditions(facts: Machine) -> dict[str, str]:
         "system": f"{facts.os}, kernel {facts.kernel}",
         "hypervisor": facts.virtual or "none seen",
         "frequency governor": facts.governor or "none shown",
-        "control groups": f"cores {cores}, memory {memory}",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
     }

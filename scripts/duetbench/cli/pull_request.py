@@ -131,11 +131,9 @@ def compare_command(
         named.add("--tests")
     loads = not {"--tests", "--call"} & named  # what only observes has no time, and no --why
     target += _lines("--budget", "BUDGET") if loads else []
-    # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
-    report, results = to / "report", to / "results"
-    for place in (report, results):
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+    report = to / "report"  # which action.yml uploads, and `ci report` reads
+    shutil.rmtree(report, ignore_errors=True)
+    report.mkdir(parents=True)
     file = report / proposals.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
     which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
@@ -149,7 +147,6 @@ def compare_command(
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
-    files.save(results, comparison)
     if code == 1 and fail_on != "never":
         raise Exit(code)
 

@@ -295,9 +295,7 @@ class Attribution(Frozen):
     counted: Amount = Field(gt=0, description="Trampolined, of base: the sum of all functions.")
     threshold: float = Field(ge=0, description="Share of the total by which equal sides differ.")
     seconds: Amount = Field(description="Time that it took.")
-    rows: Many[FunctionChange] = Field(
-        description="The largest change comes first; empty: no change."
-    )
+    rows: Many[FunctionChange] = Field(description="The largest change first; empty: no change.")
 
 
 class CaseComparison(Frozen):
@@ -306,9 +304,7 @@ class CaseComparison(Frozen):
     case: Case = Field(description="As head defines it.")
     because: str = Field(description="Why the change can affect it.")
     duets: Many[Duet] = ()
-    effects: Effects | None = Field(
-        default=None, description="What one request does; null: not observed."
-    )
+    effects: Effects | None = Field(None, description="What one request does; null: not observed.")
 
 
 class Coverage(Frozen):
@@ -317,14 +313,8 @@ class Coverage(Frozen):
     differ: int = Field(ge=0)
     entered: int = Field(ge=0, description="Functions that requests of any case enter.")
     missed: tuple[str, ...] = Field(default=(), description="Some that no request enters.")
-    functions: tuple[str, ...] = Field(
-        default=(), description="Some that requests enter: `item, shop/main.py:17`."
-    )
-    outside: int = Field(
-        default=0,
-        ge=0,
-        description="Files whose code outside functions differs.",
-    )
+    functions: tuple[str, ...] = Field((), description="Some entered: `item, shop/main.py:17`.")
+    outside: int = Field(0, ge=0, description="Files whose code outside functions differs.")
     alone: bool = Field(default=False, description="Whether nothing else differs.")
 
 
@@ -342,21 +332,15 @@ class Comparison(Artefact):
     budget_seconds: Amount | None = None
     duetbench: str
     machine: Machine
-    cross: bool = Field(
-        default=False, description="Whether it compares two interpreters, or two settings."
-    )
-    start: bool = Field(
-        default=False, description="Whether a duet starts each side's server alone, in turns."
-    )
+    cross: bool = Field(False, description="Whether it compares two interpreters, or two settings.")
+    start: bool = Field(False, description="Whether a duet starts each server alone, in turns.")
     counts_only: bool = Field(default=False, description="Whether the user asked for no duets.")
     base: SideRecord
     head: SideRecord
     packages: Many[PackageChange] = ()
     planned: int = Field(description="Cases that the change can affect.")
     untouched: int = Field(description="Cases of the plan that it cannot affect.")
-    coverage: Coverage | None = Field(
-        default=None, description="Whether requests enter the code that differs; null: unknown."
-    )
+    coverage: Coverage | None = Field(None, description="Whether requests enter what differs.")
     missing: Many[Missing] = ()
     cases: OfCases[CaseComparison] = ()
     findings: tuple[Finding, ...] = Field(
@@ -365,12 +349,8 @@ class Comparison(Artefact):
         description="All that was found, the most important first.",
     )
     reproduce: str = Field(default="", description="A command for a terminal.")
-    to_repeat: tuple[str, ...] = Field(
-        default=(), description="What the command lacks: options that no report may have."
-    )
-    why: Attribution | None = Field(
-        default=None, description="The functions behind the clearest change; null: not asked for."
-    )
+    to_repeat: tuple[str, ...] = Field((), description="Options that no report may have.")
+    why: Attribution | None = Field(None, description="The functions behind the clearest change.")
     nothing: str = Field("", description="Why there is nothing to judge; empty if there is.")
     notes: Many[str] = ()
 

@@ -142,12 +142,7 @@ class Load(Frozen):
     """The load of one case: a closed loop, or a rate with at most `connections` in flight."""
 
     connections: int = Field(gt=0, description="Connections, all kept alive.")
-    rate: float | None = Field(
-        default=None,
-        gt=0,
-        description="Requests per second offered; null: each connection sends as soon as it has "
-        "its answer.",
-    )
+    rate: float | None = Field(None, gt=0, description="Requests/s offered; null: a closed loop.")
     duration: float = Field(gt=0, description="Seconds in which requests are sent.")
     timeout: float = Field(gt=0, description="Seconds after which a request counts as timed out.")
 
@@ -170,9 +165,7 @@ class Expectation(Frozen):
     """What a right answer looks like. At most one of `text`, `json_value`, `json_schema`."""
 
     status: int = Field(default=200, ge=100, le=599)
-    content_type: str | None = Field(
-        default=None, description="Media type, without parameters; null: any."
-    )
+    content_type: str | None = Field(None, description="Media type, without parameters; null: any.")
     text: str | None = Field(default=None, description="Regular expression for the whole body.")
     json_value: Any = Field(default=None, description="The exact JSON value of the body.")
     json_schema: dict[str, Any] | None = Field(default=None, description="JSON Schema (2020-12).")
@@ -204,18 +197,12 @@ class Endpoint(Frozen):
     factory: bool = Field(default=False, description="The attribute is called for the application.")
     method: str = "GET"
     path: str
-    paths: tuple[str, ...] = Field(
-        default=(), description="Further paths: each request takes one of all at random."
-    )
+    paths: tuple[str, ...] = Field((), description="Further ones: each request takes any of all.")
     headers: dict[str, str] = Field(default_factory=dict)
-    body: str = Field(
-        default="", description="Body of each request: sent as UTF-8, or the content of a data URL."
-    )
+    body: str = Field("", description="Of each request: text for UTF-8, or a data URL.")
     expect: Expectation
     floor: float = Field(ge=0, description="Service floor in s: no answer can be faster.")
-    takes: float = Field(
-        default=0, ge=0, description="About how long one request takes, in s; for planning only."
-    )
+    takes: float = Field(0, ge=0, description="Seconds of a request, about; for planning only.")
 
 
 class Case(Frozen):
@@ -229,23 +216,15 @@ class Case(Frozen):
     server: str
     loop: str
     workers: int = Field(gt=0)
-    threads: int | None = Field(
-        default=None, gt=0, description="Blocking threads per worker, if the server has the option."
-    )
-    slots: int | None = Field(
-        default=None, description="Requests that can be in service at once; null: unlimited."
-    )
+    threads: int | None = Field(None, gt=0, description="Blocking threads per worker; null: none.")
+    slots: int | None = Field(None, description="Requests in service at once; null: unlimited.")
     load: Load
     cores: Literal["split", "shared"] = Field(
         description="split: server and generator on cores of their own; shared: both on all."
     )
     env: dict[str, str] = Field(default_factory=dict, description="Variables for its server.")
-    env_names: tuple[str, ...] = Field(
-        default=(), description="Further variables, whose values are not recorded."
-    )
-    before: tuple[str, ...] = Field(
-        default=(), description="Shell commands that run once for each side."
-    )
+    env_names: tuple[str, ...] = Field((), description="Variables whose values are not recorded.")
+    before: tuple[str, ...] = Field((), description="Shell commands that run once for each side.")
     after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop.")
     server_args: tuple[str, ...] = Field(
         default=(),
@@ -418,9 +397,7 @@ class InterpreterRecord(InterpreterKind):
     origin: Literal["prebuilt", "source", "found"] = Field(
         description="prebuilt, source: from set-up, one of them for all; found: the machine's own."
     )
-    memory: str = Field(
-        default="", description="Its allocator, and its use of huge pages: requested, granted."
-    )
+    memory: str = Field("", description="Its allocator, and huge pages: requested, granted.")
 
     @property
     def text(self) -> str:
@@ -479,10 +456,7 @@ class Effects(Frozen):
     unseen: tuple[str, ...] = Field(
         default=(), description="What was not looked at: calls of a package, exceptions."
     )
-    tests: tuple[str, ...] = Field(
-        default=(),
-        description="Tests with a request that differs, the one that differs most first.",
-    )
+    tests: tuple[str, ...] = Field((), description="Tests whose requests differ, the most first.")
     unmeasured: str = Field(default="", description="Why memory was not measured.")
     seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
 
@@ -532,9 +506,7 @@ class CaseResult(Frozen):
 
     case: Case
     launches: Many[Launch] = ()
-    missing: str = Field(
-        default="", description="Why it was never launched: its interpreter is not available here."
-    )
+    missing: str = Field("", description="Why it was never launched: no such interpreter here.")
 
     @property
     def usable(self) -> tuple[Launch, ...]:
@@ -571,18 +543,12 @@ class Run(Artefact):
     seed: int
     machine: Machine
     oha: str
-    oha_origin: Literal["prebuilt", "source"] | None = Field(
-        default=None, description="null: the run is older than prebuilt programs."
-    )
+    oha_origin: Literal["prebuilt", "source"] | None = Field(None, description="null: older runs.")
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
     results: OfCases[CaseResult]
-    notes: tuple[str, ...] = Field(
-        default=(), description="Events of the run: interruptions, orphans, …"
-    )
-    night: str | None = Field(
-        default=None, description="The night plan that it was measured for; null: none."
-    )
+    notes: tuple[str, ...] = Field((), description="Events of the run: interruptions, orphans, …")
+    night: str | None = Field(None, description="The night plan that it is part of; null: none.")
     shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
 
     @property

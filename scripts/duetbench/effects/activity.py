@@ -1,4 +1,4 @@
-"""What requests did, as the program that observes them writes it and the tool reads it.
+"""What requests did, as the programs that observe them write it and the tool reads it.
 
 Standard library only, for any CPython from 3.11 on.
 """
@@ -25,7 +25,7 @@ OUT = "DUETBENCH_SUITE"
 """The variable with the file for what requests of tests do."""
 
 SECRETS = "secrets.json"
-"""The file beside that with texts that nobody may see, and their names."""
+"""The file beside `OUT` with texts that nobody may see, and their names."""
 
 CALL = "--call"
 """The option before functions to call, in place of a runner of tests."""
@@ -54,8 +54,8 @@ class Activity:
         events: Of each round, which is a request to each path: kind, text, the application's line.
         calls: Function calls of each round.
         functions: The application's own that were entered, with their calls in the first round.
-        loaded: Python files that were used, from the application's folder; None: not known.
         answers: Of each path, recorded; `alone`: the same without recording.
+        loaded: Python files that were used, from the application's folder; None: not known.
         seconds: Of a request.
         unseen: What nothing here sees.
         status: Which right answers have; 0: any.
@@ -69,10 +69,10 @@ class Activity:
     events: Sequence[Sequence[Event]]
     calls: Sequence[int]
     functions: Sequence[tuple[str, str, int]]
-    loaded: Sequence[str] | None
     answers: Sequence[Sequence[Reply]]
-    alone: Sequence[Sequence[Reply]]
-    seconds: float
+    alone: Sequence[Sequence[Reply]] = ()
+    loaded: Sequence[str] | None = None
+    seconds: float = 0.0
     unseen: Sequence[str] = ()
     status: int = 0
     routes: Sequence[str] = ()
@@ -114,3 +114,39 @@ class Activity:
             kept=kept[-1 if leaks else 0] if kept else None,
             answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
         )
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One request that a test makes, and what it did.
+
+    Attributes:
+        test: That makes it, in a `phase` (setup, call, teardown) and as the `number`th in that.
+        route: The template of its path, if the application tells it (`routed`); else a guess.
+        mixed: Whether another one was under way, so that nothing tells what each of them did.
+    """
+
+    test: str
+    phase: str
+    number: int
+    method: str
+    path: str
+    route: str
+    routed: bool
+    mixed: bool
+    did: Activity
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What is the same on both sides."""
+        return self.test, self.phase, self.number
+
+    @property
+    def endpoint(self) -> str:
+        """Its method and route: `GET /items/{id}`."""
+        return f"{self.method} {self.route}"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {**vars(self), "did": self.did.fields}

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from duetbench.app import case_names
 from duetbench.app.expectation import check_answer
 from duetbench.app.inside import process as inside
-from duetbench.app.inside.process import Process, Program
+from duetbench.app.inside.process import Program
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
 from duetbench.core.comparison import SIDES
@@ -236,17 +236,17 @@ def start(
     memory if the process does not survive that. CountError, with the reason: nothing was seen.
     """
     with inside.start(client, {activity.PATIENCE: patience, activity.SECONDS: seconds}) as process:
-        yield lambda: _read(process, client.hide, ends)
 
+        def read() -> Activity:
+            try:
+                seen = _ACTIVITY.validate_python(process.report(ends - time.monotonic()))
+            except CountError as error:
+                raise CountError(client.hide(str(error)), error.kind) from error
+            except ValidationError as error:
+                raise CountError(f"expected the report of a target, found {error}") from error
+            return seen.hidden(client.hide)
 
-def _read(process: Process, hide: Callable[[str], str], ends: float) -> Activity:
-    try:
-        seen = _ACTIVITY.validate_python(process.report(ends - time.monotonic()))
-    except CountError as error:
-        raise CountError(hide(str(error)), error.kind) from error
-    except ValidationError as error:
-        raise CountError(f"expected the report of a target, found {error}") from error
-    return seen.hidden(hide)
+        yield read
 
 
 def compare(base: Activity, head: Activity) -> Effects:

@@ -14,13 +14,11 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetbench.app.inside import program
 from duetbench.app.inside.drivers import AsgiDriver
@@ -28,8 +26,8 @@ from duetbench.app.inside.phases import private, run, write
 from duetbench.app.inside.request import REPORT, REQUEST, Answer, checkout, to_texts
 from duetbench.core.text import hider
 from duetbench.effects import libraries, memory
-from duetbench.effects.activity import PATIENCE, SECONDS, Activity, Event
-from duetbench.effects.recorder import Recorder, clocked, describe
+from duetbench.effects.activity import PATIENCE, SECONDS, Event, Reply
+from duetbench.effects.recorder import Recorder, Round, activity, describe
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
@@ -37,13 +35,6 @@ ROUNDS = 4
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
 _FEWEST = 20  # rounds that the memory must have time for
-
-
-class _Round(NamedTuple):
-    events: list[Event]
-    calls: list[CodeType]
-    resumed: list[CodeType]
-    answers: list[dict[str, Any]]
 
 
 def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,8 +50,8 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, patience * len(requests.paths))
     began = time.perf_counter()
-    first = requests.record()
-    wrong = requests.status and {a["status"] for a in first.answers} != {requests.status}
+    first, answers = requests.record()
+    wrong = requests.status and {reply["status"] for reply in answers} != {requests.status}
     signal.setitimer(signal.ITIMER_REAL, 0)
     requests.make_one.start_threads()
     slow = time.perf_counter() - began > _SLOW
@@ -69,7 +60,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()  # no round has the finalizers of another one
-    rounds = [requests.record() for _ in range(2 if slow else ROUNDS)]
+    rounds, replies = zip(*(requests.record() for _ in range(2 if slow else ROUNDS)), strict=True)
     if enabled:
         gc.enable()
     paths, recorder = len(requests.paths), requests.recorder
@@ -77,14 +68,12 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     alone += [requests.describe() for _ in range(warm)]
     # What only the first round imports counts as if each did, so that it can be compared.
     imports = [("first import", text, at) for kind, text, at in first.events if kind == "import"]
-    activity = Activity(
+    seen = activity(
+        [round_._replace(events=[*imports, *round_.events]) for round_ in rounds],
         paths=requests.paths,
-        events=[[*imports, *found.events] for found in rounds],
-        calls=[sum(not clocked(code) for code in found.calls) for found in rounds],
-        functions=requests.functions(rounds),
+        answers=[*zip(*replies, strict=True)],
+        alone=[*zip(*alone, strict=True)],
         loaded=recorder.loaded,
-        answers=_by_path([found.answers for found in rounds]),
-        alone=_by_path(alone),
         seconds=each,
         unseen=recorder.unseen,
         plans=recorder.plans,
@@ -92,13 +81,13 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
         routes=sys.modules["duetbench_entry"].routes() if wrong else (),
     )
     if each * paths > budget / _FEWEST:
-        return activity.fields
+        return seen.fields
     # What is known stays if the application does not survive the rest.
-    write(folder / REPORT, activity.fields)
+    write(folder / REPORT, seen.fields)
     kept: Any = None
     with suppress(BaseException):
         kept = memory.kept(requests.make_each, paths, budget, recorder.file)
-    return replace(activity, kept=kept, loaded=recorder.loaded).fields
+    return replace(seen, kept=kept, loaded=recorder.loaded).fields
 
 
 class _Requests:
@@ -115,7 +104,7 @@ class _Requests:
         self.driver = request if isinstance(request, AsgiDriver) else None
         self.recorder.waiting = self._waiting
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[Reply]:
         """Request each path once, and describe the answers, which may be long."""
         return [_described(self.make_one()) for _ in self.paths]
 
@@ -124,17 +113,17 @@ class _Requests:
         for _ in self.paths:
             self.make_one()
 
-    def record(self) -> _Round:
-        """Request each path once, and return what that did."""
+    def record(self) -> tuple[Round, list[Reply]]:
+        """Request each path once, and return what that did, with the answers."""
         tasks, threads = len(self._tasks()), threading.active_count()
         self.recorder.on()
         try:
             answers = [self.make_one() for _ in self.paths]
         finally:
-            events, calls, resumed = self.recorder.off()
-        events += [("tasks left", "", "")] * (len(self._tasks()) - tasks)
-        events += [("threads left", "", "")] * (threading.active_count() - threads)
-        return _Round(events, calls, resumed, [*map(_described, answers)])
+            round_ = self.recorder.off()
+        left: list[Event] = [("tasks left", "", "")] * (len(self._tasks()) - tasks)
+        left += [("threads left", "", "")] * (threading.active_count() - threads)
+        return round_._replace(events=[*round_.events, *left]), [*map(_described, answers)]
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
         return asyncio.all_tasks(self.driver.loop) if self.driver else set()
@@ -144,19 +133,8 @@ class _Requests:
         server = [self.driver.server] if self.driver else []
         return [*server, *self._tasks().difference(server)]
 
-    def functions(self, rounds: Sequence[_Round]) -> list[tuple[str, str, int]]:
-        """List the application's own functions, and how often the first round calls each."""
-        calls = Counter(self.recorder.names(rounds[0].calls))
-        # By id: hashing a code object goes through all its constants.
-        codes = {id(code): code for found in rounds for code in (*found.calls, *found.resumed)}
-        return [(*name, calls[name]) for name in {*self.recorder.names(codes.values())}]
 
-
-def _by_path(rounds: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-    return [[*answers] for answers in zip(*rounds, strict=True)]
-
-
-def _described(answer: Answer) -> dict[str, Any]:
+def _described(answer: Answer) -> Reply:
     status, headers, body = answer
     for text, name in private.items():
         body = body.replace(text.encode(), name.encode())

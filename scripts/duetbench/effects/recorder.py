@@ -17,15 +17,16 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetbench.app.inside.phases import take_tool
 from duetbench.effects import libraries
-from duetbench.effects.activity import Event
+from duetbench.effects.activity import Activity, Event, Name, Reply
 from duetbench.effects.libraries import plain, statement
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -47,6 +48,29 @@ _STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.P
 _POOLS = "multiprocessing.popen_"  # start processes without an audit event, by some methods
 
 
+class Round(NamedTuple):
+    """What happened while a recorder was on.
+
+    `calls` are those of functions, but for what the clock decides. `functions` are the
+    application's own that were entered, with their calls: none if they were only resumed.
+    """
+
+    events: Sequence[Event]
+    calls: int
+    functions: Counter[Name]
+
+
+def activity(rounds: Sequence[Round], **more: Any) -> Activity:
+    """Describe rounds of requests; `more` are the other fields."""
+    first, names = rounds[0].functions, {name for round_ in rounds for name in round_.functions}
+    return Activity(
+        events=[round_.events for round_ in rounds],
+        calls=[round_.calls for round_ in rounds],
+        functions=[(*name, first[name]) for name in names],
+        **more,
+    )
+
+
 class Recorder:
     """Hooks into this process for good, but records only while it is `on`.
 
@@ -56,9 +80,9 @@ class Recorder:
     """
 
     def __init__(self, folder: str) -> None:
-        self.events: list[Event] = []
-        self.calls: list[CodeType] = []
-        self.resumed: list[CodeType] = []
+        self._events: list[Event] = []
+        self._calls: list[CodeType] = []
+        self._resumed: list[CodeType] = []
         self.waiting: Callable[[], list[asyncio.Task[Any]]] = list
         self._monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on
         self.waiter = 0
@@ -147,17 +171,24 @@ class Recorder:
         # Those of C_RETURN and C_RAISE come with those of CALL.
         monitoring.set_events(self._tool, sum(callbacks) & ~(events.C_RETURN | events.C_RAISE))
 
-    def off(self) -> tuple[list[Event], list[CodeType], list[CodeType]]:
-        """End to record; return events, functions called, and functions resumed since `on`."""
+    def off(self) -> Round:
+        """End to record; return what happened since `on`."""
         self._recording = False
         if self._monitoring:
             self._monitoring.set_events(self._tool, 0)
             self._monitoring.free_tool_id(self._tool)
         else:
             sys.setprofile(None)
-        taken = self.events, self.calls, self.resumed
-        self.events, self.calls, self.resumed = [], [], []
-        return taken
+        events, calls, resumed = self._events, self._calls, self._resumed
+        self._events, self._calls, self._resumed = [], [], []
+        # By id: hashing a code object goes through all its constants.
+        codes, times = {id(code): code for code in (*calls, *resumed)}, Counter(map(id, calls))
+        functions: Counter[Name] = Counter()
+        for key, code in codes.items():
+            if file := self.file(code.co_filename):
+                functions[file, code.co_qualname] += times[key]
+        number = sum(not code.co_filename.startswith(_CLOCKED) for code in calls)
+        return Round(events, number, functions)
 
     def _resolve(self) -> None:
         """Find the functions of libraries that are loaded by now."""
@@ -190,7 +221,7 @@ class Recorder:
             self._opened.add(os.path.abspath(name))  # noqa: PTH100 - called for each file
 
     def _add(self, kind: str, text: str, frame: FrameType | None = None) -> None:
-        self.events.append((kind, text, self.place(frame or sys._getframe(1))))
+        self._events.append((kind, text, self._place(frame or sys._getframe(1))))
 
     def _trace_sqlite(self) -> None:
         """Let each connection of sqlite3 report its statements, from its opening on."""
@@ -267,7 +298,7 @@ class Recorder:
             return
         if self.waiter and threading.get_ident() == self.waiter:
             return
-        self.calls.append(code)
+        self._calls.append(code)
         if (watched := self._watched.get(id(code))) is None:
             return
         frame, (_, kind, words) = frame or sys._getframe(1), watched
@@ -280,7 +311,7 @@ class Recorder:
 
     def _resume(self, code: CodeType, _offset: int) -> None:
         if not self.waiter or threading.get_ident() != self.waiter:
-            self.resumed.append(code)
+            self._resumed.append(code)
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
         if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
@@ -292,11 +323,11 @@ class Recorder:
         own = bool(self.file(code.co_filename))
         if any(self.file(name) for name in passed) or (passed and not own):
             return
-        words = type(error).__name__, self.place(sys._getframe(1))
+        words = type(error).__name__, self._place(sys._getframe(1))
         library: Event = "library exception", *words
-        if passed and library in self.events:  # it was a library's until it came here
-            self.events.remove(library)
-        self.events.append(("exception", *words) if own else library)
+        if passed and library in self._events:  # it was a library's until it came here
+            self._events.remove(library)
+        self._events.append(("exception", *words) if own else library)
 
     def _call(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if method := self._sends(function, first):
@@ -319,7 +350,7 @@ class Recorder:
         with suppress(Exception):  # it is closed, or the application changes what rows are
             cursor = self._sqlite[1](connection)
             rows = [*cursor.execute(f"explain query plan {text}")]
-            return "; ".join(str(row[3]) for row in rows), self.place(frame)
+            return "; ".join(str(row[3]) for row in rows), self._place(frame)
         return "", ""
 
     def _sends(self, function: object, first: object) -> str:
@@ -361,7 +392,7 @@ class Recorder:
 
     # Places.
 
-    def place(self, frame: FrameType | None) -> str:
+    def _place(self, frame: FrameType | None) -> str:
         """Find the application's line that leads to a frame, or waits for its thread."""
         return next(filter(None, map(self._line, self._leading(frame))), "")
 
@@ -389,10 +420,6 @@ class Recorder:
             known = self._files[name] = os.path.relpath(name, self._folder) if inside else ""
         return known
 
-    def names(self, codes: Iterable[CodeType]) -> Iterator[tuple[str, str]]:
-        """Name the application's own of some functions by file and qualified name."""
-        return ((file, code.co_qualname) for code in codes if (file := self.file(code.co_filename)))
-
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
     """Yield a frame and those that lead to it, the innermost first."""
@@ -412,7 +439,7 @@ def describe(
     body: bytes,
     folder: Path,
     hide: Callable[[str], str],
-) -> dict[str, Any]:
+) -> Reply:
     """Describe an answer of an application in a folder as a `Reply`, without private values."""
     # When gzip packed it is no content.
     content = body[8 * (body[:2] == b"\x1f\x8b") :].replace(os.fsencode(folder), b".")
@@ -425,11 +452,6 @@ def describe(
         "checkout": str(folder),
         "cut": len(body) > _LONGEST,
     }
-
-
-def clocked(code: CodeType) -> bool:
-    """Whether the clock decides how often a function is called."""
-    return code.co_filename.startswith(_CLOCKED)
 
 
 def _attribute(module: str, name: str) -> Any:

@@ -15,9 +15,11 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from duetbench.app import declarations, interpreters, revisions, target
 from duetbench.app.inside.process import Program, packages_folder
@@ -25,10 +27,16 @@ from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
 from duetbench.core.comparison import SIDES
 from duetbench.core.errors import LaunchError, SetupError, UsageError
-from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
+from duetbench.core.model import (
+    AnswerDifference,
+    EffectKind,
+    Effects,
+    KeptMemory,  # noqa: F401 - a type of `Activity`
+    RequestEffect,
+)
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
-from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity, Operation
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
 
@@ -54,25 +62,14 @@ _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
 _OF_TESTS: Final = re.compile(r"[/_.-]tests?(?=[/_.-])|/conftest\.py$")
 _ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
 
+_OPERATION: Final = TypeAdapter(Operation)
+_OPERATION.rebuild()  # with the types of this module
+
 Tick = Callable[[str], object]
 Key = tuple[str, str, int]
 """A request's test, the phase of that, and its number in it."""
 
-
-class Operation(NamedTuple):
-    """One request of a test, and what it did."""
-
-    test: str
-    method: str
-    path: str
-    route: str
-    routed: bool
-    mixed: bool
-    did: Activity | None
-
-
 Pair = tuple[Operation, Operation]
-Both = tuple[Activity, Activity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ class Recording:
     operations: Mapping[Key, Operation]
     outcomes: Mapping[str, str]
     unseen: Sequence[str]
-    said: str
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +192,14 @@ class Suite:
             (folder / SECRETS).write_text(json.dumps(private), "utf-8")
             env = {**self._environment(place), OUT: str(out)}
             self._run(self._argv(only), env, place, log, tick)
-            hide = hider(private)
-            said = hide(_last_words(command.read_log(log)))
-            recording = _read(out, hide, said.replace(f"{place}/", ""))
-        if not recording.outcomes:
-            raise SetupError(f"no test ran; the last words: {recording.said or 'none'}")
-        return recording
+            hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
+            ends = json.loads(lines.pop()) if lines else {}
+            said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
+            if not ends.get("outcomes"):
+                raise SetupError(f"no test ran; the last words: {said or 'none'}")
+        made = map(_OPERATION.validate_json, lines)
+        operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
+        return Recording(operations, ends["outcomes"], ends["unseen"], said)
 
     @contextmanager
     def program(self, place: Path, name: str) -> Iterator[Program]:
@@ -302,34 +301,6 @@ def usual(root: Path) -> list[str]:
     return []
 
 
-def _read(out: Path, hide: Callable[[str], str], said: str) -> Recording:
-    operations: dict[Key, Operation] = {}
-    outcomes: dict[str, str] = {}
-    unseen: Sequence[str] = ()
-    for line in out.read_text("utf-8").splitlines() if out.exists() else ():
-        fields: dict[str, Any] = json.loads(line)
-        if "outcomes" in fields:
-            outcomes, unseen = fields["outcomes"], fields["unseen"]
-            continue
-        did = None if "events" not in fields else Activity(
-            paths=(fields["path"],),
-            events=(fields["events"],),
-            calls=(fields["calls"],),
-            functions=[tuple(row) for row in fields["functions"]],
-            loaded=None,
-            answers=([fields["answer"]],),
-            alone=(),
-            seconds=fields["seconds"],
-            plans=fields["plans"],
-        ).hidden(hide)  # fmt: skip
-        key = fields["test"], fields["phase"], fields["number"]
-        operations[key] = Operation(
-            fields["test"], fields["method"], fields["path"], fields["route"],
-            fields.get("routed", False), fields["mixed"], did,
-        )  # fmt: skip
-    return Recording(operations, outcomes, unseen, said)
-
-
 def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """Run the tests in a copy of each side, and compare the requests that both made.
 
@@ -338,8 +309,8 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     places = base, head
     first = suite.record(base, tick), suite.record(head, tick)
     pairs = dict(_until_they_part(first))
-    looks = {key: [both] for key, both in _did(pairs)}
-    effects = {key: difference.compare(*first) for key, (first,) in looks.items()}
+    looks = {key: [pair] for key, pair in pairs.items()}
+    effects = {key: _differs(pair) for key, pair in pairs.items()}
     for order in _LOOKS:
         moved = [key for key, seen in effects.items() if not seen.same]
         if not moved:
@@ -347,13 +318,13 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         tests = [*dict.fromkeys(test for test, *_ in moved)]
         some = tests if len(tests) <= _MOST_AGAIN else ()
         again = {side: suite.record(places[side], tick, some) for side in order}
-        latest = dict(_did(dict(_matched((again[0], again[1])))))
+        latest = dict(_matched((again[0], again[1])))
         for key in moved:
             looks[key] = [*looks[key], latest[key]] if key in latest else []
             effects[key] = agreed(effects[key], looks[key])
     before, after = (side.outcomes for side in first)
     rows = tuple(by_endpoint(pairs, effects))
-    made = {f"{op.method} {op.route}" for side in first for op in side.operations.values()}
+    made = {operation.endpoint for side in first for operation in side.operations.values()}
     return SuiteEffects(
         rows,
         tests=len(after),
@@ -364,14 +335,17 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     )
 
 
+def _differs(pair: Pair) -> Effects:
+    return difference.compare(*(operation.did for operation in pair))
+
+
 def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
     """Yield the requests that both sides made and that can be compared."""
     base, head = (side.operations for side in sides)
     for key, new in head.items():
         old = base.get(key)
-        if old is None or not (old.did and new.did) or old.mixed or new.mixed:
-            continue
-        if old.method == new.method:  # else the test takes another way
+        # With another method, the test takes another way.
+        if old and not (old.mixed or new.mixed) and old.method == new.method:
             yield key, (old, new)
 
 
@@ -381,19 +355,12 @@ def _until_they_part(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
     A test that ends otherwise on the other side goes its own way after an answer that differs.
     """
     parted = set[str]()
-    for key, pair in _matched(sides):
+    for key, (old, new) in _matched(sides):
         if key[0] in parted:
             continue
-        yield key, pair
-        replies = (operation.did.answers[0] for operation in pair if operation.did)
-        if not _alike(sides, key) and answers.difference(*replies):
+        yield key, (old, new)
+        if not _alike(sides, key) and answers.difference(old.did.answers[0], new.did.answers[0]):
             parted.add(key[0])
-
-
-def _did(pairs: Mapping[Key, Pair]) -> Iterator[tuple[Key, Both]]:
-    for key, (old, new) in pairs.items():
-        if old.did and new.did:
-            yield key, (old.did, new.did)
 
 
 def _alike(sides: Sequence[Recording], key: Key) -> bool:
@@ -402,7 +369,7 @@ def _alike(sides: Sequence[Recording], key: Key) -> bool:
     return base == head
 
 
-def agreed(effects: Effects, looks: Sequence[Both]) -> Effects:
+def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     """Leave out of what differs what further looks at both sides do not show alike.
 
     The first of the `looks` ran all tests, and others fewer, so that their caches were colder: all
@@ -410,7 +377,7 @@ def agreed(effects: Effects, looks: Sequence[Both]) -> Effects:
     """
     if not looks:
         return effects.model_copy(update={"differ": (), "answers": ()})
-    later = [difference.compare(*look) for look in looks[1:]]
+    later = [_differs(look) for look in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
         others = [_counterpart(effect, seen) for seen in later]
@@ -424,11 +391,12 @@ def agreed(effects: Effects, looks: Sequence[Both]) -> Effects:
         low, high = sorted(figures, key=min)
         return len(rises) == 1 and max(low) < min(high)
 
-    old, new = (functools.reduce(Activity.with_, side) for side in zip(*looks, strict=True))
+    did = [[operation.did for operation in side] for side in zip(*looks, strict=True)]
+    joined = (functools.reduce(Activity.with_, side) for side in did)
     return effects.model_copy(
         update={
             "differ": tuple(filter(holds, effects.differ)),
-            "answers": difference.compare(old, new).answers,
+            "answers": difference.compare(*joined).answers,
         }
     )
 
@@ -445,62 +413,55 @@ def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:
     return next(same, None)
 
 
-def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Iterator[Row]:
-    """Yield one row for each method and route, those that differ first."""
+def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Sequence[Row]:
+    """Return one row for each method and route, those that differ first."""
     groups: dict[str, list[Key]] = defaultdict(list)
     for key, (old, new) in pairs.items():
-        route = new.route if new.routed or not old.routed else old.route
-        groups[f"{new.method} {route}"].append(key)
-    found = []
+        groups[(old if old.routed and not new.routed else new).endpoint].append(key)
+    rows = []
     for name, keys in groups.items():
         routed = [{pairs[key][side].routed for key in keys} for side in (0, 1)]
         state = "new" if routed == [{False}, {True}] else "gone" * (routed == [{True}, {False}])
         moved = sorted(
-            (key for key in keys if not effects[key].same), key=lambda key: -_size(effects[key])
+            (key for key in keys if not effects[key].same),
+            key=lambda key: _size(effects[key]),
+            reverse=True,
         )
-        tests = [*dict.fromkeys(key[0] for key in moved)]
-        seen = [effects[key] for key in moved] or [effects[keys[0]]]
-        joined = _joined(seen, [pairs[key][1].path for key in moved], tests)
-        found.append(Row(name, joined, len(keys), state))
-    yield from sorted(found, key=lambda endpoint: -_size(endpoint.effects))
+        joined = _joined([(pairs[key][1], effects[key]) for key in moved or keys[:1]])
+        rows.append(Row(name, joined, len(keys), state))
+    return sorted(rows, key=lambda row: _size(row.effects), reverse=True)
 
 
-def _size(effects: Effects) -> float:
-    """How much differs: an order for readers, kinds that tell more first."""
-    kinds = [*difference.KINDS]
-    ranks = [
-        (len(kinds) - kinds.index(effect.kind)) * 1e6 + min(abs(effect.head - effect.base), 1e5)
-        for effect in effects.differ
-    ]
-    return max([*ranks, 1e9 * any(answer.broken for answer in effects.answers),
-                5e7 * bool(effects.answers), 0.0])  # fmt: skip
+def _size(effects: Effects) -> tuple[bool, bool, int, float]:
+    """How much differs, in an order for readers: kinds that tell more are larger."""
+    broken = any(answer.broken for answer in effects.answers)
+    ranks = ((-difference.KINDS.index(e.kind), _rise(e)) for e in effects.differ)
+    return broken, bool(effects.answers), *max(ranks, default=(-len(difference.KINDS), 0.0))
 
 
-def _joined(seen: Sequence[Effects], paths: Sequence[str], tests: Sequence[str]) -> Effects:
+def _joined(moved: Sequence[tuple[Operation, Effects]]) -> Effects:
     """Join what requests to one endpoint do differently; each figure from where it is largest."""
     differ: dict[tuple[EffectKind, str], RequestEffect] = {}
     totals: dict[EffectKind, tuple[float, float]] = {}
     replies: dict[str, AnswerDifference] = {}
-    for index, effects in enumerate(seen):
+    for operation, effects in moved:
         for effect in effects.differ:
             key = effect.kind, "" if effect.kind == "function" else effect.text
-            if key not in differ or _rise(effect) > _rise(differ[key]):
-                differ[key] = effect
-        moved = {effect.kind for effect in effects.differ}
-        for kind, (total, new) in effects.totals.items():
-            old = total if kind in moved else new  # of what it does not reliably otherwise
-            before = totals.get(kind)
-            if before is None or abs(new - old) > abs(before[1] - before[0]):
-                totals[kind] = old, new
+            differ[key] = max(differ.get(key, effect), effect, key=_rise)
+        kinds = {effect.kind for effect in effects.differ}
+        for kind, (old, new) in effects.totals.items():
+            both = (old if kind in kinds else new), new  # what is not reliably otherwise is not
+            totals[kind] = max(
+                totals.get(kind, both), both, key=lambda ends: abs(ends[1] - ends[0])
+            )
         for answer in effects.answers:
-            path = paths[index] if index < len(paths) else ""
-            replies.setdefault(answer.what, answer.model_copy(update={"path": path}))
-    return seen[0].model_copy(
+            replies.setdefault(answer.what, answer.model_copy(update={"path": operation.path}))
+    return moved[0][1].model_copy(
         update={
             "differ": tuple(sorted(differ.values(), key=lambda e: difference.KINDS.index(e.kind))),
             "totals": totals,
             "answers": tuple(replies.values())[:_MOST_ANSWERS],
-            "tests": tuple(tests),
+            "tests": tuple(dict.fromkeys(op.test for op, effects in moved if not effects.same)),
             "unmeasured": "",  # each request is made once
         }
     )
@@ -513,17 +474,19 @@ def _rise(effect: RequestEffect) -> float:
 def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
-    for text, names in (
-        ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
-        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
-        ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
-        ("are skipped", [n for n in head if head[n] == "skipped"]),
-    ):
+    for one, many, names in (
+        ("fails on both sides", "fail on both sides",
+         [n for n in head if base.get(n) in BAD and head[n] in BAD]),
+        ("fails on base only", "fail on base only",
+         [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
+        ("does not run on base", "do not run on base",
+         [n for n in head if n not in base and head[n] == "passed"]),
+        ("is skipped", "are skipped", [n for n in head if head[n] == "skipped"]),
+    ):  # fmt: skip
         if names:
+            text = f"1 test {one}" if len(names) == 1 else f"{len(names):,} tests {many}"
             shown = ", ".join(names[:_MOST_SHOWN]) + ", …" * (len(names) > _MOST_SHOWN)
-            one = len(names) == 1
-            verb = text.replace("fail ", "fails ").replace("do ", "does ").replace("are ", "is ")
-            yield f"{len(names):,} test{'s' * (not one)} {verb if one else text}: {short(shown)}"
+            yield f"{text}: {short(shown)}"
     mixed = sum(operation.mixed for operation in sides[1].operations.values())
     if mixed:
         yield f"{mixed:,} requests that tests make at the same time are not compared"

@@ -20,7 +20,6 @@ import re
 import runpy
 import sys
 import threading
-import time
 import traceback
 import unittest
 from collections import Counter
@@ -38,8 +37,8 @@ from duetbench.app.inside.phases import Unit
 from duetbench.app.inside.program import unit_of
 from duetbench.core.text import hider
 from duetbench.effects import libraries
-from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS
-from duetbench.effects.recorder import Recorder, clocked, describe
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Operation
+from duetbench.effects.recorder import Recorder, Round, activity, describe
 
 _RAISED = 500  # what a server answers if the application raises
 _VARYING = re.compile(r"(?<=/)(\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,})(?=/|$)")
@@ -77,16 +76,16 @@ class Log:
 
         One that is made while another one is under way is noted, and both are mixed.
         """
-        request, who = Request(), {"method": method, "path": path}
+        request = Request()
         if self._busy:
             self._mixed = True
-            self._write_request(request, mixed=True, **who)
+            self._add(request, method, path, Round((), 0, Counter()))
             yield request
             return
         self._busy, self._mixed = True, False
         collects = gc.isenabled()
         gc.disable()  # when it runs depends on all requests before
-        recorder, began = self._recorder, time.perf_counter()
+        recorder = self._recorder
         # Another thread serves the client of most frameworks.
         recorder.waiter = 0 if threading.get_ident() == self.thread else self.thread
         recorder.plans = {}
@@ -94,30 +93,14 @@ class Log:
         try:
             yield request
         finally:
-            events, calls, resumed = recorder.off()
-            seconds = time.perf_counter() - began
+            round_ = recorder.off()
             if collects:
                 gc.enable()
             self._busy = False
-            codes = {id(code): code for code in (*calls, *resumed)}
-            times = Counter(recorder.names(calls))
-            self._write_request(
-                request,
-                **who,
-                routed=bool(request.route),
-                mixed=self._mixed,
-                events=events,
-                plans=recorder.plans,
-                calls=sum(not clocked(code) for code in calls),
-                functions=[(*n, times[n]) for n in {*recorder.names(codes.values())}],
-                answer=describe(
-                    *(request.response or (_RAISED, (), b"")), self._folder, libraries.hide
-                ),
-                seconds=seconds,
-            )
+            self._add(request, method, path, round_)
 
     def finish(self) -> None:
-        self._write(outcomes=self.outcomes, unseen=self._recorder.unseen)
+        self._write({"outcomes": self.outcomes, "unseen": self._recorder.unseen})
         self._out.close()
 
     def note(self, test: str, outcome: str) -> None:
@@ -135,15 +118,24 @@ class Log:
                 self._wrapped.add(key)
                 setattr(kind, name, functools.wraps(vars(kind)[name])(wrap(self, vars(kind)[name])))
 
-    def _write_request(self, request: Request, path: str, **fields: object) -> None:
+    def _add(self, request: Request, method: str, path: str, round_: Round) -> None:
+        response = request.response or (_RAISED, (), b"")
+        reply = describe(*response, self._folder, libraries.hide)
         self._numbers[self.test, self.phase] += 1
-        number = self._numbers[self.test, self.phase]
-        route = request.route or _VARYING.sub("{}", path)
-        self._write(
-            test=self.test, phase=self.phase, number=number, path=path, route=route, **fields
+        operation = Operation(
+            test=self.test,
+            phase=self.phase,
+            number=self._numbers[self.test, self.phase],
+            method=method,
+            path=path,
+            route=request.route or _VARYING.sub("{}", path),
+            routed=bool(request.route),
+            mixed=self._mixed,
+            did=activity([round_], paths=[path], answers=[[reply]], plans=self._recorder.plans),
         )
+        self._write(operation.fields)
 
-    def _write(self, **fields: object) -> None:
+    def _write(self, fields: dict[str, Any]) -> None:
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
 

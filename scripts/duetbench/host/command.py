@@ -118,11 +118,8 @@ def run(
             log=log,
             append=True,
         ) as session:
-            try:
-                while (code := session.wait(_POLL_S)) is None:
-                    tick(last_line(log))
-            finally:
-                session.stop(0)
+            while (code := session.wait(_POLL_S)) is None:
+                tick(last_line(log))
     except LaunchError as error:
         raise SetupError(f"{what}: {error.detail}") from error
     tick(last_line(log))

@@ -31,8 +31,6 @@ from duetbench.core.text import visible
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
-_CGROUPS: Final = Path("/sys/fs/cgroup")
-_OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
 STEAL: Final = 0.01
 """Share of the core time that a hypervisor may take: the smallest change that is reported."""
@@ -168,25 +166,6 @@ def _busiest() -> str:
     return f" ({'; '.join(names)})" if names else ""
 
 
-def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> tuple[float | None, int | None]:
-    """Core time per time and bytes that control groups (version 2) allow; None: unlimited.
-
-    The tightest limits from this process's group up to the root apply.
-    """
-    cores: list[float] = []
-    memory: list[int] = []
-    _, _, path = _read(group).partition("0::")
-    # In a container the path may be the host's, which does not exist here: then the mount applies.
-    folder = mount / path.lstrip("/")
-    for place in (folder, *folder.parents):
-        quota, _, period = _read(place / "cpu.max").partition(" ")
-        if quota.isdigit() and period.isdigit():
-            cores.append(int(quota) / int(period))
-        if (text := _read(place / "memory.max")).isdigit():
-            memory.append(int(text))
-    return min(cores, default=None), min(memory, default=None)
-
-
 def _cpuinfo() -> dict[str, str]:
     """The kernel's description of the cores; of the first one if they differ."""
     lines = [line.partition(":") for line in reversed(_read(Path("/proc/cpuinfo")).splitlines())]
@@ -200,11 +179,9 @@ def _read(file: Path) -> str:
         return ""
 
 
-HOLDER: Final = "DUETBENCH_MEASURING"
-"""Variable by which a holder passes its pid to the measuring programs that it starts."""
-
 LOCK: Final = "DUETBENCH_LOCK"
-"""Variable that replaces the machine's lock, for tests, several of which run at once."""
+"""Variable that replaces the machine's lock: for programs that measure for its holder, and for
+tests, several of which run at once."""
 
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
@@ -214,14 +191,14 @@ _POLL_SECONDS: Final = 0.5
 
 @contextmanager
 def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator[None]:
-    """Hold the machine, unless this process or an ancestor does.
+    """Hold the machine, unless this process does.
 
     With `wait`, first wait up to so many seconds, without holding it, until no other holds it and
     nothing else takes core time; `say` is told what it waits for, and what still takes core time
     after that. BusyError names who still holds it then.
     """
     address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
-    if held_for_us() or _holder(address) == os.getpid():
+    if _holder(address) == os.getpid():
         yield
         return
     ends, announced = time.monotonic() + wait, set[bool]()
@@ -256,12 +233,6 @@ def _take(lock: socket.socket, address: bytes) -> bool:
         return False
     lock.listen(4096)  # clients get no answer, and stay, but the kernel tells them our pid
     return True
-
-
-def held_for_us() -> bool:
-    """Whether one of our ancestors holds the machine and has started us to measure."""
-    holder = os.environ.get(HOLDER, "")
-    return holder in {str(ancestor.pid) for ancestor in psutil.Process().parents()}
 
 
 def _holder(address: bytes) -> int | None:

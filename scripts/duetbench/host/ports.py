@@ -23,6 +23,8 @@ from duetbench.host import proc
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
 _LISTEN: Final = "0A"
+IPV4: Final = "net/tcp"
+"""The table of IPv4's sockets: our servers listen on no other."""
 _POLL_SECONDS: Final = 0.01  # the kernel does not announce that a listener is closed
 _LOWEST: Final = 10_000  # well-known services have lower ports
 _TRIES: Final = 100
@@ -81,10 +83,13 @@ def listeners(port: int, members: Iterable[proc.Stat] = ()) -> list[str]:
     return [f"{name} listens on it" for name in names]
 
 
-def listening(port: int) -> set[int]:
-    """Inodes of all sockets that listen on `port`, of any process; takes 0.05 ms."""
+def listening(port: int, tables: Iterable[str] = (IPV4, "net/tcp6")) -> set[int]:
+    """Inodes of all sockets that listen on `port`, of any process; takes 2 ms, and IPv4 0.2 ms.
+
+    The kernel walks through its table of connections until it has a page of a kind.
+    """
     inodes = set()
-    for table in ("net/tcp", "net/tcp6"):
+    for table in tables:
         with suppress(FileNotFoundError), (proc.PROC / table).open(encoding="ascii") as lines:
             # The listeners come first, before thousands of ended connections (proc_net_tcp.rst).
             for line in takewhile(lambda line: f" {_LISTEN} " in line, islice(lines, 1, None)):
@@ -101,7 +106,7 @@ def clients(port: int) -> frozenset[int]:
     uses the same client port.
     """
     server, others = f"{_HEX_HOST}:{port:04X}", set()
-    with (proc.PROC / "net/tcp").open(encoding="ascii") as table:  # proc_net_tcp.rst
+    with (proc.PROC / IPV4).open(encoding="ascii") as table:  # proc_net_tcp.rst
         for line in table:
             if f":{port:04X} " in line:
                 _, local, remote = line.split()[:3]

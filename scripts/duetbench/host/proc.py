@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -114,8 +115,16 @@ def lives(pid: int, start: int) -> bool:
     return process is not None and process.alive and process.start == start
 
 
-def lock_limit(pid: int) -> int | None:
-    """Read the soft limit RLIMIT_LOCKS of a process, of any user; None: unlimited, or gone."""
+def lock_limit(process: Stat) -> int | None:
+    """The soft limit RLIMIT_LOCKS of a process, of any user; None: unlimited, or gone.
+
+    Processes inherit it and keep it, so each is read once.
+    """
+    return _read_lock_limit(process.pid, process.start)
+
+
+@lru_cache(maxsize=10_000)
+def _read_lock_limit(pid: int, _start: int) -> int | None:
     try:
         text = (PROC / str(pid) / "limits").read_text("utf-8")
     except OSError:

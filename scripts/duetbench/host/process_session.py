@@ -29,7 +29,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -48,7 +47,6 @@ _RLIMIT_LOCKS: Final = 10  # Python's `resource` does not name it
 _MARKS: Final = 2**62  # of 2**63 values: large ones mean "unlimited"
 _MARKING: Final = threading.Lock()
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to end after the master
-_EXIT_GRACE: Final = 5.0  # for the stop at the end of a context
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
 
 
@@ -111,7 +109,7 @@ class SessionRecord(Frozen):
         """
         ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
         alive = (item for item in proc.stats() if item.pid not in ours)
-        return [item for item in alive if proc.lock_limit(item.pid) == self.mark]
+        return [item for item in alive if proc.lock_limit(item) == self.mark]
 
 
 def reap() -> list[str]:
@@ -142,20 +140,8 @@ def _folder() -> Path:
     return state_dir() / "sessions"
 
 
-@dataclass(frozen=True, slots=True)
-class StopReport:
-    """How a session ended.
-
-    `exit_code` is the master's, negative for a signal, None if it was reaped elsewhere. `killed`
-    are the pids that got SIGKILL, ascending; none if all ended within the grace.
-    """
-
-    exit_code: int | None
-    killed: tuple[int, ...]
-
-
 class Session:
-    """A running command with all the processes that it starts. Use it as a context manager."""
+    """A running command with all the processes that it starts, as a context that ends them."""
 
     def __init__(self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path) -> None:
         self.pid: Final = popen.pid  # also the session's id, as the master leads it
@@ -167,8 +153,7 @@ class Session:
         self._exit_code: int | None = None
         self._exited = False
         self._killed: set[int] = set()
-        self._report: StopReport | None = None
-        self._strangers: set[tuple[int, int]] = set()
+        self._ended = False
         atexit.register(self._leave)
 
     @classmethod
@@ -208,7 +193,7 @@ class Session:
             raise
 
     def poll(self) -> int | None:
-        """Return the master's exit code (negative for a signal), or None while it lives."""
+        """Return the master's exit code (negative for a signal); None: it lives, or is unknown."""
         return self._observe(os.WNOHANG)
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -230,8 +215,8 @@ class Session:
                         elsewhere = True
                         os.sched_setaffinity(tid, target)
 
-    def stop(self, grace: float) -> StopReport:
-        """End the session and prove it; a second call returns the first one's report.
+    def stop(self, grace: float) -> list[int]:
+        """End the session and prove it; return the pids that got SIGKILL, ascending.
 
         SIGTERM goes to the master alone (a group-wide one has hung servers whose master waits for
         its workers). All get up to `grace` seconds to end, then each process that is left gets
@@ -241,19 +226,18 @@ class Session:
             LaunchError: stray_process if a process survives; a later call tries again.
         """
         with self._lock:
-            if self._report is not None:
-                return self._report
-            try:
-                self._ask(time.monotonic() + grace)
-            finally:
+            if not self._ended:
                 try:
-                    report = self._end()
-                except _INTERRUPTS:  # during the end itself
-                    self._end()
-                    raise
-            return report
+                    self._ask(time.monotonic() + grace)
+                finally:
+                    try:
+                        self._end()
+                    except _INTERRUPTS:  # during the end itself
+                        self._end()
+                        raise
+            return sorted(self._killed)
 
-    def _end(self) -> StopReport:
+    def _end(self) -> None:
         if survivors := proc.kill_all(self.members, self._killed):
             names = "; ".join(proc.describe(item.pid) for item in survivors)
             raise LaunchError(
@@ -266,10 +250,9 @@ class Session:
             os.waitpid(self.pid, 0)
         # Popen has nothing left to wait for.
         self._popen.returncode = self._exit_code or 0
-        self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
+        self._ended = True
         self.record.path.unlink(missing_ok=True)
         atexit.unregister(self._leave)
-        return self._report
 
     def _leave(self) -> None:
         """End the session if nobody has stopped it; a fork of this process does nothing."""
@@ -281,27 +264,22 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop(_EXIT_GRACE)
+        self.stop(0)
 
     def members(self) -> list[proc.Stat]:
         """List all live processes of the session, the master first if it lives.
 
         Members have its session id, or carry its record's mark.
         """
-        if self._report is not None:  # other processes may have the ids by now
+        if self._ended:  # other processes may have the ids by now
             return []
-        mine = [i for i in proc.stats() if i.pid != os.getpid() and self._owns(i)]
+        others = (item for item in proc.stats() if item.pid != os.getpid())
+        mine = (
+            item
+            for item in others
+            if item.session == self.pid or proc.lock_limit(item) == self.record.mark
+        )
         return sorted(mine, key=lambda item: (item.pid != self.pid, item.pid))
-
-    def _owns(self, item: proc.Stat) -> bool:
-        identity = (item.pid, item.start)
-        # The mark is inherited, so a stranger stays a stranger and is read once.
-        if item.session == self.pid or (
-            identity not in self._strangers and proc.lock_limit(item.pid) == self.record.mark
-        ):
-            return True
-        self._strangers.add(identity)
-        return False
 
     def _observe(self, options: int) -> int | None:
         # WNOWAIT leaves the zombie, which keeps the pid and the session id.

@@ -37,20 +37,8 @@ class Edge:
         return frozenset(process.pid for process in self.processes)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process tree used between two edges."""
-
-    cpu_seconds: float
-    wall_seconds: float
-
-    @property
-    def cores(self) -> float:
-        return self.cpu_seconds / self.wall_seconds
-
-
-def between(a: Edge, b: Edge) -> Usage:
-    """Compute the usage from edge `a` to the later edge `b`.
+def cpu_between(a: Edge, b: Edge) -> float:
+    """Compute the CPU seconds of a process tree from edge `a` to the later edge `b`.
 
     A process that started in between counts from 0. The usage after `a` of a process that ended
     counts if its parent waited for it.
@@ -64,7 +52,7 @@ def between(a: Edge, b: Edge) -> Usage:
             children = (p for identity, p in before.items() if identity not in after)
             earlier = sum(p.cpu for p in children if p.parent == now.pid)
             cpu += max(0.0, now.children - then.children - earlier) - then.cpu
-    return Usage(cpu, b.at - a.at)
+    return cpu
 
 
 @dataclass(frozen=True, slots=True)

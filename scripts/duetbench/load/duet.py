@@ -26,9 +26,8 @@ from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Load
-from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, DUET_WAVES, duet_load
+from duetbench.core.protocol import DUET_SECONDS, DUET_WAVES, duet_load
 from duetbench.host import tree_usage
-from duetbench.load import warmup
 from duetbench.load.launch import Observation
 from duetbench.load.side_run import QUEUE_SECONDS, SideRun
 
@@ -142,7 +141,7 @@ class _Duets:
         self._each(SideRun.probe)
         self._compare_errors()
         wait = self._choose_load()
-        if self._warm_up() and self._measure():
+        if self._measure():
             self._each(self._finish)
             self._compare_errors()
         connections = head.case.load.connections
@@ -189,6 +188,44 @@ class _Duets:
         number = min(load.connections, number, few or number)
         return load.model_copy(update={"connections": number}), few > 0
 
+    def _measure(self) -> bool:
+        """Warm up both sides at once, load both, and observe them together; False if one failed."""
+        slow = any(side.slow for side in self.order)
+        with ExitStack() as stack:
+            return self._both(
+                lambda side: side.begin_warm_up(stack, slow=slow),
+                SideRun.end_warm_up,
+                lambda side: side.require_same(collect=True),
+                self._observe,
+                lambda side: stack.enter_context(self.observed[side].load()),
+                self._await_loads,
+                # On both sides, before anything else is read.
+                lambda side: self.observed[side].checks.end(),
+                lambda side: self.observed[side].end(),
+                lambda side: self.observed[side].collect(),
+            )
+
+    def _observe(self, side: SideRun) -> None:
+        tree = tree_usage.TreeSampler(side.session.members)
+        self.observed[side] = Observation(side, tree, side.warm_up)
+
+    def _finish(self, side: SideRun) -> None:
+        (other,) = {*self.order} - {side}
+        side.metrics = self.observed[side].finish(self.observed[other])
+        side.beside = tree_usage.memory_of(side.session.members)
+
+    def _await_loads(self, _side: SideRun) -> None:
+        """Wait until both loads are over, or either side has failed."""
+        pending = list(self.order)
+        while pending and not self._void:
+            for side in tuple(pending):
+                with side.blamed():
+                    side.require_running("it to live under load", FlagName.SERVER_DIED)
+                    if self.observed[side].over():
+                        pending.remove(side)
+            if pending and not self._void:
+                self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)
+
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.
 
@@ -204,14 +241,14 @@ class _Duets:
             ((side, detail),) = reports
             side.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
 
-    def _each(self, step: Callable[[SideRun], None]) -> None:
+    def _each(self, step: Callable[[SideRun], object]) -> None:
         """Do a step on each side that has not failed, one after the other."""
         for side in self.order:
             if not side.failed:
                 with side.blamed():
                     step(side)
 
-    def _both(self, *steps: Callable[[SideRun], None]) -> bool:
+    def _both(self, *steps: Callable[[SideRun], object]) -> bool:
         """Do steps on both sides, as long as none has failed; whether none has."""
         for step in steps:
             if not self._void:
@@ -239,59 +276,3 @@ class _Duets:
                 alone = tree_usage.memory_of(last.session.members)
                 for metrics in (result[side.name] for result in results for side in self.order):
                     metrics.update(own_memory(metrics, last.beside, alone))
-
-    def _warm_up(self) -> bool:
-        """Warm up both at once, slow ones by a wave; False if an answer was wrong."""
-        slow = any(side.slow for side in self.order)
-        running: dict[SideRun, warmup.Burst] = {}
-        with ExitStack() as stack:
-
-            def begin(side: SideRun) -> None:
-                slots, seconds = side.case.slots, warmup.WAVE_SECONDS if slow else DUET_WARM_UP
-                few = min(slots, side.case.load.connections) if slots else None
-                burst = warmup.Burst(side.client, seconds, few)
-                running[side] = stack.enter_context(burst)
-
-            def collect(side: SideRun) -> None:
-                side.warm_up = running[side].collect()
-
-            return self._both(begin, collect)
-
-    def _measure(self) -> bool:
-        """Load both sides at once and observe them together; False if one failed."""
-        with ExitStack() as stack:
-
-            def observe(side: SideRun) -> None:
-                tree = tree_usage.TreeSampler(side.session.members)
-                self.observed[side] = Observation(side, tree, side.warm_up)
-
-            def offer(side: SideRun) -> None:
-                stack.enter_context(self.observed[side].load())
-
-            if not self._both(lambda side: side.require_same(collect=True), observe, offer):
-                return False
-            self._await_loads()
-            if self._void:
-                return False
-            for observation in self.observed.values():
-                observation.checks.end()  # on both sides, before anything else is read
-            for observation in self.observed.values():
-                observation.end()
-            return self._both(lambda side: self.observed[side].collect())
-
-    def _await_loads(self) -> None:
-        """Wait until both loads are over, or either side has failed."""
-        pending = list(self.order)
-        while pending and not self._void:
-            for side in tuple(pending):
-                with side.blamed():
-                    side.require_running("it to live under load", FlagName.SERVER_DIED)
-                    if self.observed[side].over():
-                        pending.remove(side)
-            if pending and not self._void:
-                self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)
-
-    def _finish(self, side: SideRun) -> None:
-        (other,) = (seen for key, seen in self.observed.items() if key is not side)
-        side.metrics = self.observed[side].finish(other)
-        side.beside = tree_usage.memory_of(side.session.members)

@@ -139,39 +139,35 @@ def check_identity(
     compared; the server must be installed.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
-    loop = case.loop if case.endpoint.interface == "asgi" else AUTO
+    on, build = {True: "on", False: "off"}, f"Py_GIL_DISABLED={int(python.free_threaded)}"
+    # None: anything. A case may say itself whether the JIT is on.
+    jit = None if JIT in {*case.env, *case.env_names} else on[python.jit]
+    known = case.endpoint.interface == "asgi" and case.loop not in {AUTO, "none"}
+    loop = case.loop if known else None
     for identity in identities:
         installed: dict[str, str] = {
             canonicalize_name(name): version for name, version in identity.packages.items()
         }
-        problems = [
-            f"{name}: expected {expected}, found {actual} installed"
-            for name in sorted({SERVERS[case.server].name, *(lock.keys() & installed.keys())})
-            if (expected := lock.get(name, "it in the lock"))
-            != (actual := installed.get(name, "none"))
+        names = sorted({SERVERS[case.server].name, *(lock.keys() & installed.keys())})
+        facts = [
+            ("the GIL", on[not python.free_threaded], on[identity.gil_enabled]),
+            # PYTHON_GIL=1 on a free-threaded build is not a build with the GIL.
+            ("a build with", build, build if build in identity.build else identity.build),
+            ("Python", python.version, identity.python),
+            ("the JIT", jit, on[identity.jit_enabled]),
+            ("the event loop", loop, (identity.loop or "none").partition(".")[0]),
+            *((name, lock.get(name, "in the lock"), installed.get(name, "none")) for name in names),
         ]
-        if identity.python != python.version:
-            problems.append(f"expected Python {python.version}, found {identity.python}")
-        # A case may say itself whether the JIT is on.
-        if JIT not in {*case.env, *case.env_names} and python.jit != identity.jit_enabled:
-            off = "off, found it on (its name would end in -jit)"
-            problems.append(f"expected the JIT to be {'on, found it off' if python.jit else off}")
-        if loop not in (AUTO, "none") and (identity.loop or "none").partition(".")[0] != loop:
-            problems.append(f"expected the event loop {loop}, found {identity.loop}")
-        reason = f"{'; '.join(problems)}; run `duetbench setup`" if problems else ""
-        if reason := _wrong_gil(identity, python.free_threaded) or reason:
-            raise LaunchError(FlagName.NOT_READY, f"worker {identity.worker}: {reason}")
-
-
-def _wrong_gil(identity: Identity, free_threaded: bool) -> str | None:
-    if identity.gil_enabled == free_threaded:
-        expected, actual = ("off", "on") if free_threaded else ("on", "off")
-        return (
-            f"expected the GIL to be {expected}, found it {actual} ({identity.python}, "
-            f"{identity.build}); is PYTHON_GIL set, or does an extension module switch it on?"
-        )
-    # PYTHON_GIL=1 on a free-threaded build is not a build with the GIL.
-    build = f"Py_GIL_DISABLED={int(free_threaded)}"
-    if build not in identity.build:
-        return f"expected a build with {build}, found {identity.build}; run `duetbench setup`"
-    return None
+        problems = [
+            f"expected {what} {expected}, found {actual}"
+            for what, expected, actual in facts
+            if expected not in {None, actual}
+        ]
+        if problems:
+            advice = "is PYTHON_GIL set, or does an extension module switch the GIL on?"
+            gil = "the GIL" in problems[0]
+            raise LaunchError(
+                FlagName.NOT_READY,
+                f"worker {identity.worker}: {'; '.join(problems)}; "
+                f"{advice if gil else 'run `duetbench setup`'}",
+            )

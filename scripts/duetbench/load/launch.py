@@ -112,8 +112,9 @@ class Observation(Facts):
         self.checks.end()
         after = self.serving.edge()
         self.pids_before, self.pids_after = self.before.pids, after.pids
-        self.usage = tree_usage.between(self.before, after)
+        self.cpu = tree_usage.cpu_between(self.before, after)
         self.window = self.before.at, after.at
+        self.cores = self.cpu / (after.at - self.before.at)
         self.host = machine.core_times().since(self._host)
         opened = len(ports.clients(self.serving.port) - self._earlier)
         expected = self.case.load.connections + self.checks.sent
@@ -124,7 +125,7 @@ class Observation(Facts):
 
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
-        result, used, endpoint = self.generation.collect(), self.usage, self.case.endpoint
+        result, endpoint = self.generation.collect(), self.case.endpoint
         rows, summary, status = result.rows, result.summary, endpoint.expect.status
         self.sizes, self.excerpts = oha_results.sizes(rows, status), self.checks.excerpts
         figures = self.figures
@@ -133,9 +134,9 @@ class Observation(Facts):
         )
         figures |= self.tree.metrics(*self.window)
         # The whole load, with the drain after the deadline: its answers cost core time too.
-        figures["server_cores"] = used.cpu_seconds / summary.seconds
+        figures["server_cores"] = self.cpu / summary.seconds
         if requests := figures["requests"] + self.checks.sent:
-            figures["server_cpu_per_request"] = used.cpu_seconds / requests
+            figures["server_cpu_per_request"] = self.cpu / requests
         if result.client_cores is not None:
             figures["client_cores"] = result.client_cores
         course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
@@ -179,7 +180,7 @@ class Observation(Facts):
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]
             self.client_beside = sum(clients) - clients[0]
-            known = sum(clients) + sum(one.usage.cores for one in ours)
+            known = sum(clients) + sum(one.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         self.times = oha_results.time_thirds(rows, load, status=status)

@@ -49,16 +49,13 @@ class Client:
             (folder / URLS).write_text("".join(f"{self.base}{path}\n" for path in paths), "utf-8")
 
 
-def command(client: Client, shape: Sequence[str] = ()) -> list[str]:
-    """Return oha's command line for a load; `rows.sqlite` must not exist in its working folder.
+def command(client: Client, *, rows: bool = True) -> list[str]:
+    """Return oha's command line for a load, whose rows it may store in `rows.sqlite`.
 
-    That folder has the files of `Client.write`. `shape` are the options for the amount of load;
-    they replace the client's load.
+    That file must not exist in its working folder, which has those of `Client.write`.
     """
     load, request = client.load, client.request
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
-    # -w: oha waits for requests in flight at the deadline, instead of counting them as errors.
-    whole = [*("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"), *paced]
     headers = [f"{name}: {text}" for name, text in request.headers.items()]
     return [
         *(str(client.oha), "--no-tui", "--output-format", "json"),
@@ -70,7 +67,10 @@ def command(client: Client, shape: Sequence[str] = ()) -> list[str]:
         *(["-m", request.method] if request.method != "GET" else []),
         *(word for header in headers for word in ("-H", header)),
         *(["-D", _BODY] if request.body else []),
-        *(shape or (*whole, "--db-url", "rows.sqlite")),
+        # -w: oha waits for requests in flight at the deadline, instead of counting them as errors.
+        *("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"),
+        *paced,
+        *(["--db-url", "rows.sqlite"] if rows else []),
         *(["--urls-from-file", URLS] if request.paths else [client.base + request.path]),
     ]
 
@@ -83,13 +83,13 @@ def milliseconds(seconds: float) -> str:
 class Generator:
     """A running generator, with the folder of its files; use it as a context manager."""
 
-    def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
-        """Start oha; `shape` replaces the client's load. LaunchError load_failed."""
+    def __init__(self, client: Client, *, rows: bool = False) -> None:
+        """Start oha, which may store rows. LaunchError load_failed."""
         self.client, self.folder = client, proc.make_scratch()
         try:
             client.write(self.folder)
             self.session = Session.start(
-                [*command(client, shape), "-o", SUMMARY],
+                [*command(client, rows=rows), "-o", SUMMARY],
                 recorded=[str(client.oha)],  # requests may have private values
                 role="client",
                 cores=client.cores,
@@ -138,7 +138,7 @@ class Generation(Generator):
     summary: OhaSummary
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client)
+        super().__init__(client, rows=True)
         # Start of the rows' clock, on the monotonic clock (s), less than a poll late.
         self.began = math.inf
         # Cores that it used while it sent; None if the load was too short.

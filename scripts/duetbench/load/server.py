@@ -20,7 +20,7 @@ from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
-from duetbench.host.process_session import Session, StopReport
+from duetbench.host.process_session import Session
 from duetbench.host.tree_usage import Edge, edge
 from duetbench.load import identity, verify
 from duetbench.load.oha import Client
@@ -167,7 +167,7 @@ class Serving:
         What the server logs tells nothing: the application may configure its logging.
         """
         server, deadline = self.server, time.monotonic() + self.case.ready_timeout
-        while not ports.listening(self.port):
+        while not ports.listening(self.port, [ports.IPV4]):
             self.require_running(f"{server.name} to start")
             if time.monotonic() > deadline:
                 raise LaunchError(
@@ -297,33 +297,32 @@ class Serving:
         A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError stray_process,
         server_died (a bad exit code) or not_ready.
         """
-        server, report = self.server, self.kill(GRACE_SECONDS)
-        if report is None:
+        server, killed = self.server, self.kill(GRACE_SECONDS)
+        if self._session is None:
             return
-        if report.killed:
+        if killed:
             detail = (
                 f"expected {server.name} to end by itself within {GRACE_SECONDS:g} s of SIGTERM, "
-                f"but {len(report.killed)} of its processes had to be killed"
+                f"but {len(killed)} of its processes had to be killed"
             )
-            if self.session.pid not in report.killed:  # its orphans may have served requests
+            if self.session.pid not in killed:  # its orphans may have served requests
                 raise LaunchError(FlagName.STRAY_PROCESS, detail)
             self.fail(FlagName.STOP_TIMEOUT, detail)
-        elif report.exit_code not in server.exit_codes:
+        elif (code := self.session.poll()) not in server.exit_codes:
             raise LaunchError(
                 FlagName.SERVER_DIED,
                 f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
-                f"{report.exit_code}; {self._log_words()}",
+                f"{code}; {self._log_words()}",
             )
 
-    def kill(self, grace: float = 0) -> StopReport | None:
+    def kill(self, grace: float = 0) -> list[int]:
         """End the server, if it was started, and close its workspace even if that fails.
 
-        LaunchError stray_process or not_ready.
+        Returns the pids that did not end within `grace` s. LaunchError stray_process or not_ready.
         """
         self._ending = True
         with self.workspace:
-            if self._session is None:
-                return None
-            report = self._session.stop(grace)
-            ports.require_free(self.port, FREE_SECONDS)
-            return report
+            killed = self._session.stop(grace) if self._session else []
+            if self._session:
+                ports.require_free(self.port, FREE_SECONDS)
+            return killed

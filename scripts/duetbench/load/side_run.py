@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 from duetbench.app.testbed import SideCase, server_of
 from duetbench.core.comparison import SideName
 from duetbench.core.model import Case, Load
-from duetbench.core.protocol import UNIT_REQUESTS
+from duetbench.core.protocol import DUET_WARM_UP, UNIT_REQUESTS
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.server import Serving
@@ -49,13 +50,15 @@ class SideRun(Serving):
         ]
         super().__init__(replace(launched[0], case=self.cases[0]), log)
 
+    burst: warmup.Burst
+    warm_up: warmup.WarmUp
+
     def take(self, case: Case) -> None:
         super().take(case)
         self.declared = case.load
         self.work = 0.0  # core time of a request to the idle server, s
         self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
         self.blocked = 0.0  # of its time, in which further requests have to wait, s
-        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
     def begin(self, *, aside: bool) -> None:
@@ -81,7 +84,7 @@ class SideRun(Serving):
         for repeats in (UNIT_REQUESTS, REPEATED):
             before, earlier = self.edge(), len(self.answers)
             self.verify(1 if self.slow else repeats)
-            used = tree_usage.between(before, self.edge()).cpu_seconds
+            used = tree_usage.cpu_between(before, self.edge())
             answers = self.answers[earlier:]
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
@@ -109,3 +112,13 @@ class SideRun(Serving):
     def waits(self) -> bool:
         """Whether its handler spends more time on waiting than on computing."""
         return self.wait > max(LEAST_WAIT, self.work)
+
+    def begin_warm_up(self, stack: ExitStack, *, slow: bool) -> None:
+        """Start the requests of a warm-up; a wave of them if either side is slow."""
+        slots, seconds = self.case.slots, warmup.WAVE_SECONDS if slow else DUET_WARM_UP
+        few = min(slots, self.case.load.connections) if slots else None
+        self.burst = stack.enter_context(warmup.Burst(self.client, seconds, few))
+
+    def end_warm_up(self) -> None:
+        with self.burst:
+            self.warm_up = self.burst.collect()

@@ -9,11 +9,11 @@ A failed launch has no figures and is left out.
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Final, Literal
+from typing import Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, CaseResult, Frozen, Launch, Run, Status
+from duetbench.core.model import CaseResult, Frozen, Launch, Run
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
@@ -27,28 +27,43 @@ class WarningCount(Frozen):
     detail: str
 
 
-class Failure(Frozen):
-    """A launch without figures, and why."""
+class CaseSummary(CaseResult):
+    """One case over its launches, of which `expected` were planned."""
 
-    round: int
-    reason: str
-
-
-class CaseSummary(Frozen):
-    """One case over its launches."""
-
-    case: Case
-    status: Literal["measured", "failed", "not measured"]
     expected: int
-    measured: int
     metrics: dict[str, Interval]
-    warnings: tuple[WarningCount, ...]
-    failures: tuple[Failure, ...]
-    missing: str = ""  # why it was never launched
 
     @property
     def id(self) -> str:
         return self.case.id
+
+    @property
+    def measured(self) -> int:
+        """The number of usable launches."""
+        return len(self.usable)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The reasons of launches without figures."""
+        return tuple(filter(None, (launch.failure for launch in self.launches)))
+
+    @property
+    def warnings(self) -> tuple[WarningCount, ...]:
+        """The flags of usable launches, the most frequent first; each has the first detail."""
+        details: dict[FlagName, list[str]] = {}
+        for launch in self.usable:
+            for name, detail in {flag.name: flag.detail for flag in reversed(launch.flags)}.items():
+                details.setdefault(name, []).append(detail)
+        details.pop(FlagName.FEW_LAUNCHES, None)
+        warnings = [
+            WarningCount(name=name, launches=len(some), detail=some[0])
+            for name, some in sorted(details.items(), key=lambda item: -len(item[1]))
+        ]
+        if 0 < self.measured < ENOUGH_LAUNCHES:
+            detail = f"{self.measured} of at least {ENOUGH_LAUNCHES} launches"
+            few = WarningCount(name=FlagName.FEW_LAUNCHES, launches=self.measured, detail=detail)
+            warnings.append(few)
+        return tuple(warnings)
 
 
 class RunSummary(Frozen):
@@ -72,20 +87,10 @@ def summarise(run: Run) -> RunSummary:
 
 def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
-    good = result.usable
     return CaseSummary(
-        case=result.case,
-        status=result.status,
+        **dict(result),
         expected=max(expected, len(result.launches)),
-        measured=len(good),
-        metrics=intervals(good),
-        warnings=_warnings(good),
-        failures=tuple(
-            Failure(round=launch.round, reason=launch.failure)
-            for launch in result.launches
-            if launch.status is Status.FAILED
-        ),
-        missing=result.missing,
+        metrics=intervals(result.usable),
     )
 
 
@@ -105,21 +110,3 @@ def estimate(values: Sequence[float]) -> Interval:
     known = mean, mean - half, mean + half
     mean, low, high = map(math.exp, known) if logarithmic else known
     return Interval(mean, low, high, number)
-
-
-def _warnings(usable: Sequence[Launch]) -> tuple[WarningCount, ...]:
-    """Count the launches with each flag; the first one gives its detail."""
-    details: dict[FlagName, list[str]] = {}
-    for launch in usable:
-        for name, detail in {flag.name: flag.detail for flag in reversed(launch.flags)}.items():
-            details.setdefault(name, []).append(detail)
-    details.pop(FlagName.FEW_LAUNCHES, None)
-    warnings = [
-        WarningCount(name=name, launches=len(some), detail=some[0])
-        for name, some in sorted(details.items(), key=lambda item: -len(item[1]))
-    ]
-    if 0 < len(usable) < ENOUGH_LAUNCHES:
-        detail = f"{len(usable)} of at least {ENOUGH_LAUNCHES} launches"
-        few = WarningCount(name=FlagName.FEW_LAUNCHES, launches=len(usable), detail=detail)
-        warnings.append(few)
-    return tuple(warnings)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from duetbench.core import protocol
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.protocol import RATE_WINDOWS
-from duetbench.load.oha import START_SECONDS, Client, Generator, milliseconds
+from duetbench.load.oha import START_SECONDS, Client, Generator
 
 STEADY_WINDOWS: Final = 5
 MOST_WINDOWS: Final = 10
@@ -61,7 +61,8 @@ class Burst(Generator):
         usual = load.connections if load.rate is None else RATE_CONNECTIONS
         number = connections or min(load.connections, usual)
         self._limit = seconds + load.timeout + 2 * START_SECONDS
-        super().__init__(client, ["-c", str(number), "-z", milliseconds(seconds), "-w"])
+        shape = {"connections": number, "duration": seconds, "rate": None}
+        super().__init__(replace(client, load=load.model_copy(update=shape)))
 
     def collect(self) -> WarmUp:
         """Wait until all requests have ended; the result has one window.

@@ -18,7 +18,7 @@ _SUSPECTS: Final = 20  # named
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
     """Describe the result of a search among packages, one sentence per line."""
-    lines = [share_effect(share) for share in cause.shares]
+    lines = [f"{share.names}: {_changes(share)} alone" for share in cause.shares]
     if cause.whole:
         lines.append(f"all packages that moved, together: {_change(cause.whole)}")
     if cause.rest:
@@ -50,19 +50,16 @@ def _suspects(cause: Cause) -> Iterator[str]:
 
 def _commits(share: Share) -> Iterator[str]:
     """Name commits, with what they changed, and why they were not told apart."""
-    what = f"{share.findings[0].case}: {', '.join(map(_change, share.findings))}"
-    if len(share.commits) == 1:
-        yield f"{share.commits[0]}: {what}"
-    else:
-        yield f"one of {len(share.commits)} commits: {what}"
-        yield from (f"  {commit}" for commit in share.commits)
+    n = len(share.commits)
+    who = str(share.commits[0]) if n == 1 else f"one of {n} commits"
+    yield f"{who}: {share.findings[0].case}: {_changes(share)}"
+    yield from (f"  {commit}" for commit in share.commits if n > 1)
     for commit, reason in zip(share.commits, share.skipped, strict=False):
         yield f"skipped: {commit.id[:10]}: {reason}"
 
 
-def share_effect(share: Share) -> str:
-    """Describe the effect of releases that moved together."""
-    return f"{share.names}: {', '.join(map(_change, share.findings))} alone"
+def _changes(share: Share) -> str:
+    return ", ".join(map(_change, share.findings))
 
 
 def _change(finding: Finding) -> str:

@@ -128,7 +128,7 @@ def explain_flags(cases: Iterable[CaseSummary]) -> Iterator[str]:
 
 def failed_launches(case: CaseSummary) -> str:
     """Say how many launches of a case failed, and why."""
-    reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
+    reasons = " | ".join(dict.fromkeys(case.failures))
     return f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
 
 

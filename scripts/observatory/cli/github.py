@@ -20,7 +20,7 @@ from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change
-from observatory.store.night import NightPlan, assignment
+from observatory.store.night import NightPlan
 from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
@@ -36,18 +36,13 @@ def accept_command(
     ] = None,
     fetch: Annotated[
         str | None,
-        Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
-    ] = None,
-    run: Annotated[
-        int | None, Option("--run", metavar="N", min=1, help="With --fetch: from this run.")
+        Option(
+            "--fetch", metavar="NAMES", help="Only fetch this run's artifacts of a glob into --to."
+        ),
     ] = None,
     plan: Annotated[
         Path | None,
         Option("--plan", metavar="FILE", help="Artifacts are a night's shards: the night's plan."),
-    ] = None,
-    shard: Annotated[
-        int | None,
-        Option("--shard", metavar="N", min=1, help="With --plan: expect this shard only, not all."),
     ] = None,
     candidates: Annotated[
         Path | None,
@@ -63,8 +58,8 @@ def accept_command(
     must be what was requested: the plan's cases, commit, locks and machines, or its candidates.
     Nothing is executed. A refused artifact does not affect the others.
 
-    Give one of --plan and --candidates. Exit code 0: everything arrived and was accepted.
-    1: something is refused or missing, the rest was copied. 3: nothing was accepted.
+    Give one of --plan and --candidates. Exit code 0: all that arrived was accepted. 1: something
+    was refused, the rest was copied. 3: all was refused. What is missing, `history push` says.
 
     With --fetch, artifacts are only fetched, one by one; another call checks them. One that is
     damaged or far too large is skipped, so it is missing afterwards. Needs GITHUB_TOKEN with
@@ -73,7 +68,7 @@ def accept_command(
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context(os.environ)) as github:
-            fetched, lost = archives.fetch(github, run or github.context.run_id, fetch)
+            fetched, lost = archives.fetch(github, github.context.run_id, fetch)
         for name, content in fetched.items():
             for path, data in content.items():
                 files.replace(target / name / path, data)
@@ -89,26 +84,23 @@ def accept_command(
         packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
         locks[lock.name] = incoming.Lock(lock.digest, packages)
     if plan is not None:
-        if shard is not None:
-            assignment(plan, shard)  # raises for a shard that the plan lacks
-        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
+        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now)
     else:
         known = files.read(Candidates, candidates or Path()).candidates
-        acceptance = incoming.verdicts(source, target, now, known, locks)
+        acceptance = incoming.verdicts(source, target, known, locks)
     _show(acceptance, "accepted")
     if acceptance.exit_code:
         raise Exit(acceptance.exit_code)
 
 
 def _show(acceptance: Acceptance, action: str) -> None:
-    missing = [f"missing: {sentence}" for sentence in acceptance.missing]
     refused = [f"refused: artifact {name}: {reason}" for name, reason in acceptance.refused.items()]
     heading = f"**{len(acceptance.accepted)} {action}, {len(refused)} refused**\n\n"
     # Untrusted text is shown as code, which it cannot end.
     items = ["`{}`".format(line.replace("`", "'")) for line in refused]
-    write_summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
+    write_summary(heading + "\n".join(f"- {line}" for line in items))
     lines = [f"{action}: {path}" for path in acceptance.accepted]
-    for line in [*lines, *refused, *missing] or ["nothing arrived, and nothing was expected"]:
+    for line in [*lines, *refused] or ["nothing arrived"]:
         Console().say(line)
 
 

@@ -28,9 +28,6 @@ RemoteOption = Annotated[
         help="A remote of git, a URL, or a path.",
     ),
 ]
-BranchOption = Annotated[
-    str, Option("--branch", metavar="BRANCH", help="The branch of the history.")
-]
 
 
 @history_app.callback()
@@ -53,7 +50,6 @@ def pull_command(
         bool, Option("--alone", help="First remove the committed files of the results folder.")
     ] = False,
     remote: RemoteOption = "origin",
-    branch: BranchOption = BRANCH,
 ) -> None:
     """Fetch the history and write it into the results folder.
 
@@ -65,7 +61,7 @@ def pull_command(
     beside the code, too, and they are no reason to open issues there.
     """
     project = Checkout.here()
-    where, results = remote_of(project.root, remote, branch), to or project.results
+    where, results = remote_of(project.root, remote), to or project.results
     if alone:
         committed = tracked_files(results)
         for path in committed:
@@ -73,7 +69,7 @@ def pull_command(
         errors().say(f"{len(committed)} committed measurements are left out")
     pulled = pull(where, results, log=errors().say)
     if pulled.tip is None:
-        Console().say(f"there is no branch {branch}: the history is empty so far")
+        Console().say(f"there is no branch {BRANCH}: the history is empty so far")
     else:
         Console().say(
             f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
@@ -91,7 +87,6 @@ def push_command(
         Option("--plan", metavar="FILE", help="The night's plan: missing cases are recorded."),
     ] = None,
     remote: RemoteOption = "origin",
-    branch: BranchOption = BRANCH,
 ) -> None:
     """Add the files of a results folder to the history.
 
@@ -119,11 +114,11 @@ def push_command(
     if not files:
         Console().say(f"{folder}: nothing to push")
         return
-    where = remote_of(paths.project_root(), remote, branch)
+    where = remote_of(paths.project_root(), remote)
     subject = f"Night {record.id}: {record.status}" if record else "Results"
     pushed = push(files, where, subject=subject, log=warn)
     known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
-    Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
+    Console().say(f"{len(pushed.added)} files added to {BRANCH}, {known}")
     if pushed.conflicts:
         sentence = (
             f"{', '.join(pushed.conflicts)}: not pushed, as the history has other bytes under this "

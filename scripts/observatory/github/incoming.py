@@ -9,7 +9,7 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,14 @@ from duetbench.core.text import printable
 from duetbench.host import files
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
-from observatory.store.night import NightPlan, outcome
+from observatory.store.night import NightPlan
 from observatory.store.points import Points
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison)
+_OF_CANDIDATES: Final = ("when", "before_run", "after_run", "base", "head", "packages")
+"""What a conclusion leaves as its candidate has it."""
+
 _CLOCKS: Final = timedelta(days=1)
 """Largest error of a clock. A run dated in the future would be the latest one until then."""
 
@@ -52,35 +55,23 @@ Locks = Mapping[str, Lock]
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Artifacts accepted, refused with a reason, and missing; a refused one is not used at all."""
+    """Files accepted, and artifacts refused with a reason, which are not used at all."""
 
-    accepted: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
+    accepted: tuple[str, ...]
+    refused: Mapping[str, str]
 
     @property
     def exit_code(self) -> int:
-        """0: all arrived and were accepted; 1: some are refused or missing; 3: none is accepted."""
-        if not (self.refused or self.missing):
-            return 0
-        return 1 if self.accepted else 3
+        """0: all that came is accepted; 1: some of it is refused; 3: all of it."""
+        return 0 if not self.refused else 1 if self.accepted else 3
 
 
-def night(
-    plan: NightPlan,
-    source: Path,
-    target: Path,
-    locks: Locks,
-    now: datetime,
-    shard: int | None = None,
-) -> Acceptance:
+def night(plan: NightPlan, source: Path, target: Path, locks: Locks, now: datetime) -> Acceptance:
     """Check the artifacts of a night's shards, one folder each, and write the accepted files.
 
-    With a `shard`, no other is missing. Raises ArtifactError if the folder has far too many
-    artifacts.
+    Raises ArtifactError if the folder has far too many artifacts.
     """
     accepted: dict[str, bytes] = {}
-    arrived: list[Run | Points] = []
 
     def check(artifact: str, files: Files) -> None:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
@@ -93,10 +84,8 @@ def night(
             raise ArtifactError("expected a run or anchored points, found none")
         for value in results:
             _require_planned(value, plan, locks, now)
-            if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
-                require(f"shard of artifact {artifact}", int(match[1]), value.shard)
-        keys = [(type(value), value.shard) for value in (*arrived, *results)]
-        if len(set(keys)) != len(keys):
+            require("artifact", f"shard-{value.shard}", artifact)
+        if len({type(value) for value in results}) < len(results):
             raise ArtifactError("a second run, or file of points, of one shard")
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
@@ -105,17 +94,10 @@ def night(
                 require("machine of asv's results", {path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
                 require("commit of asv's results", plan.commit, value.commit_hash)
-        arrived.extend(results)
         # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
 
-    refused = _each(source, check)
-    _write(target, accepted)
-    record = outcome(plan, [value for value in arrived if isinstance(value, Run)])
-    if shard is not None:
-        shards = tuple(entry for entry in record.shards if entry.shard == shard)
-        record = record.model_copy(update={"shards": shards})
-    return Acceptance(tuple(accepted), refused, record.sentences)
+    return _accept(source, target, check, accepted)
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
@@ -123,11 +105,24 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
 
     Each name of a case or package becomes a page, for good.
     """
-    require("night", plan.id, value.night)
-    shard = None if value.shard is None else plan.shard(value.shard)
-    if shard is None:
+    if (shard := plan.shard(value.shard or 0)) is None:
         raise ArtifactError(f"shard {value.shard}, which the plan does not have")
-    require("commit", plan.commit, value.commit)
+    fields: dict[str, Any] = {"night": plan.id, "commit": plan.commit}
+    if isinstance(value, Points):
+        fields |= {"anchor": plan.anchor, "origin": "night", "release": None}
+        begin, most = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-", r"[0-9a-f]{6}"
+        moments = [value.started, value.when]
+        names = [entry.case for entry in value.cases]
+        others = {*names, *(entry.case for entry in value.missing)}
+        others -= {case.id for case in shard.plan.cases}
+    else:
+        fields |= {"dirty": False}
+        begin, most = files.result_id(value.started, value.profile, value.commit), ""
+        moments = [datetime.fromisoformat(value.started)]
+        names = [result.case.id for result in value.results]
+        others = {r.case.id for r in value.results if r.case not in shard.plan.cases}
+    for name, expected in fields.items():
+        require(name, expected, getattr(value, name))
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
     elif value.machine.id in {other.machine for other in plan.shards}:
@@ -136,35 +131,19 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
         lock = locks.get(stack.name, Lock("none", frozenset()))
         require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
         require_known("package", lock.packages, stack.packages)
-    planned = {case.id: case for case in shard.plan.cases}
-    if isinstance(value, Points):
-        require("anchor", plan.anchor, value.anchor)
-        require("origin, and release", ("night", None), (value.origin, value.release))
-        require_past(max(value.started, value.when), now)
-        start = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-"
-        if not re.fullmatch(rf"{start}[0-9a-f]{{6}}-s{shard.number}", value.id):
-            raise ArtifactError(f"id of points: expected {start}… of shard {shard.number}")
-        names = [case.case for case in value.cases]
-        unplanned = [
-            name for name in (*names, *(m.case for m in value.missing)) if name not in planned
-        ]
-    else:
-        require_past(datetime.fromisoformat(value.started), now)
-        require("uncommitted changes", False, value.dirty)
-        start = files.result_id(value.started, value.profile, value.commit)
-        require("id of the run", f"{start}-s{shard.number}", value.id)
-        names = [result.case.id for result in value.results]
-        unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
-    if len(set(names)) != len(names):
+    if max(moments).astimezone(UTC) > now + _CLOCKS:
+        raise ArtifactError(f"{max(moments)} is in the future: is the machine's clock right?")
+    if not re.fullmatch(f"{re.escape(begin)}{most}-s{shard.number}", value.id):
+        raise ArtifactError(f"id: expected {begin}… of shard {shard.number}")
+    if len({*names}) != len(names):
         raise ArtifactError("a case twice")
-    if unplanned:
-        raise ArtifactError(f"{printable(unplanned[0])}, which is no case of shard {shard.number}")
+    if others:
+        raise ArtifactError(f"{printable(min(others))}, which is no case of shard {shard.number}")
 
 
 def verdicts(
     source: Path,
     target: Path,
-    now: datetime,
     candidates: Collection[Change],
     locks: Locks,
 ) -> Acceptance:
@@ -183,38 +162,46 @@ def verdicts(
         evidence = {value.id: value for value in values if isinstance(value, Comparison)}
         if len(evidence) > len(candidates):
             raise ArtifactError("more comparisons than candidates")
+        for judged in evidence.values():
+            require_known("package", packages, (move.package for move in judged.packages))
+            require("machine", artifact.removeprefix("confirmed-"), judged.machine.id)
         for value in values:
-            require_known("package", packages, (move.package for move in value.packages))
-            if isinstance(value, Comparison):
-                machine = artifact.removeprefix("confirmed-")
-                require("machine", machine, value.machine.id)
-            elif value.id not in by_id:
+            if not isinstance(value, Change):
+                continue
+            if (candidate := by_id.get(value.id)) is None:
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
-            if isinstance(value, Change):
-                require_past(value.when, now)
-                if (judged := evidence.get(value.evidence or "")) is None:
-                    raise ArtifactError(f"{printable(value.id)} without its evidence")
-                moves = (*by_id[value.id].packages, *judged.packages)
-                require_moved(value.releases, value.suspects, moves)
+            if value.evidence not in evidence:
+                raise ArtifactError(f"{printable(value.id)} without its evidence")
+            _require_concluded(value, candidate)
         if doubles := accepted.keys() & files.keys():
             raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
 
-    refused = _each(source, check)
-    _write(target, accepted)
-    return Acceptance(tuple(accepted), refused)
+    return _accept(source, target, check, accepted)
+
+
+def _require_concluded(value: Change, candidate: Change) -> None:
+    """Refuse what no comparison of a candidate says: ArtifactError.
+
+    Its series, packages and releases become pages and issues, and the first release a command that
+    readers copy. What moved is known from the candidate, not from the evidence beside it.
+    """
+    for name in _OF_CANDIDATES:
+        require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
+    series = {*candidate.all_series, *candidate.unplayed}
+    series |= {one for step in candidate.steps for one in (step.series, step.series.judged)}
+    for other in {*value.all_series, *value.unplayed} - series:
+        raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
+    if any(share.commits or not share.releases for share in value.shares):
+        raise ArtifactError("a share of the cause that is no release")
+    require("first release", next(iter(value.releases), None), value.culprit)
+    require_moved(value.releases, value.suspects, candidate.packages)
 
 
 def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:
     """Raise ArtifactError if one of the names is not known."""
     if stranger := next((name for name in names if name not in known), None):
         raise ArtifactError(f"{printable(stranger)}, which is no {what} of this checkout")
-
-
-def require_past(moment: datetime, now: datetime) -> None:
-    """Refuse a time in the future, give or take a clock's error; raises ArtifactError."""
-    if moment.astimezone(UTC) > now + _CLOCKS:
-        raise ArtifactError(f"{moment.isoformat()} is in the future: is the machine's clock right?")
 
 
 def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
@@ -228,8 +215,10 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[Asv
     return value
 
 
-def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
-    """Check every artifact of a folder; return those refused, with the reason."""
+def _accept(
+    source: Path, target: Path, check: Callable[[str, Files], None], accepted: Files
+) -> Acceptance:
+    """Check every artifact of a folder, and write what that has accepted."""
     names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
     if len(names) > archives.MOST_ARTIFACTS:
         most = archives.MOST_ARTIFACTS
@@ -240,12 +229,9 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
             check(name, folder(source / name))
         except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
-    return refused
-
-
-def _write(target: Path, accepted: Files) -> None:
     for path, data in accepted.items():
         files.replace(target / path, data)
+    return Acceptance(tuple(accepted), refused)
 
 
 def folder(path: Path) -> Files:

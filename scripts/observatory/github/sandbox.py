@@ -3,9 +3,9 @@
 The sandbox is systemd's: `scripts/runner/duetbench-sandbox@.service`, a shell behind a Unix socket
 to which only the runner's user can connect (docs/observatory/runners.md). The shell starts `serve`
 with a `_Job`, and that answers by lines of JSON, each a `_Message`: what the command prints, and
-the files that it has written as soon as they change. Whatever ends the command, what it had
-measured is outside by then. All is read within bounds. The author of the measured code may also
-have written it: whoever uses it checks it.
+the files that it has written as soon as they change. Whatever ends the command, the last of them
+are written outside. All is read within bounds. The author of the measured code may also have
+written it: whoever uses it checks it.
 """
 
 import io
@@ -21,9 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from threading import Lock, Thread
 from typing import IO, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -45,6 +44,7 @@ WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output"})
 """Options that name a file or folder to write, which may exist already."""
 
 _MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it
+_MOST_TEXT: Final = 1_000_000  # characters of output in a message
 _MOST_LINE: Final = 2 * archives.MOST_TOTAL  # bytes of a message
 _MOST_SENT: Final = 20 * archives.MOST_PACKED
 """Bytes of all messages: a night's files of some 100 kB each go out a few hundred times."""
@@ -110,19 +110,17 @@ def run(root: Path, words: Sequence[str]) -> int:
     """
     if words[0] not in _PROGRAMS:
         raise UsageError(f"{words[0]!r}: expected {' or '.join(_PROGRAMS)}, and a command of it")
-    names: dict[str, str] = {}
-    for option, name in pairwise(words):
-        if option in READ | WRITTEN:
-            if not archives.is_plain(name):  # the name is the same in the sandbox
-                raise UsageError(f"{option} {name!r}: expected a name in this folder")
-            names[option] = name
-    written = [name for option, name in names.items() if option in WRITTEN]
+    pairs = [pair for pair in pairwise(words) if pair[0] in READ | WRITTEN]
+    for option, name in pairs:
+        if not archives.is_plain(name):  # the name is the same in the sandbox
+            raise UsageError(f"{option} {name!r}: expected a name in this folder")
+    written = [name for option, name in pairs if option in WRITTEN]
     if not written:
         raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: the output")
     job = _Job(
         root=str(root),
         commands=[[*_PYTHON, _WALLED], [*_PYTHON, _MAIN.format(words[0]), *words[1:]]],
-        inputs={str(file): file.read_bytes() for file in _files(names.values())},
+        inputs={str(file): file.read_bytes() for file in _files(name for _, name in pairs)},
         links={str(entry.relative_to(paths.cache_dir())): str(entry) for entry in _shared()},
         written=written,
     )
@@ -146,11 +144,10 @@ def run(root: Path, words: Sequence[str]) -> int:
 
 def _shared() -> Iterator[Path]:
     """Yield complete artefacts of the cache, which no longer change: the sandbox reads them."""
-    for pattern in _SHARED:
-        for entry in sorted(paths.cache_dir().glob(pattern)):
-            kinds = [entry] if cache.facts(entry) is not None else [*entry.glob("*")]
-            if not entry.name.startswith(".") and any(cache.facts(k) is not None for k in kinds):
-                yield entry
+    for entry in chain.from_iterable(map(paths.cache_dir().glob, _SHARED)):
+        is_complete = any(cache.facts(kind) is not None for kind in (entry, *entry.glob("*")))
+        if is_complete and not entry.name.startswith("."):
+            yield entry
 
 
 def _files(names: Iterable[str]) -> Iterator[Path]:
@@ -182,25 +179,21 @@ def _connected() -> Iterator[socket.socket]:
 
 
 def _receive(connection: socket.socket, written: Sequence[str]) -> int:
-    """Print the text and write the files as they arrive; return the command's exit code."""
+    """Print the text as it arrives, then write the last files; return the command's exit code."""
     room, code = _MOST_LOG, None
-    known: archives.Files = {}
-    fault: ArtifactError | None = None
+    sent: Mapping[str, bytes] = {}
     with _quoted(), connection.makefile("rb") as reader:
-        for message in _messages(reader):
-            text = message.text[:room]
-            room -= len(text)
-            sys.stdout.write(without_control(text))
-            sys.stdout.flush()
-            if message.files is not None:
-                try:
-                    known, fault = _lay_out(message.files, known, written), None
-                except ArtifactError as error:  # a file of a moment, perhaps: the last ones count
-                    fault = error
-            if (code := message.code) is not None:
-                break
-    if fault is not None:
-        raise fault
+        try:
+            for message in _messages(reader):
+                text = message.text[:room]
+                room -= len(text)
+                sys.stdout.write(without_control(text))
+                sys.stdout.flush()
+                sent = sent if message.files is None else message.files
+                if (code := message.code) is not None:
+                    break
+        finally:
+            _lay_out(sent, written)
     if code is None:
         raise SetupError(
             "the sandbox ended before the command, or another job uses it: see "
@@ -226,20 +219,14 @@ def _messages(reader: IO[bytes]) -> Iterator[_Message]:
                 raise ArtifactError(f"the sandbox sent {words}") from error
 
 
-def _lay_out(
-    sent: Mapping[str, bytes], known: archives.Files, written: Sequence[str]
-) -> archives.Files:
-    """Lay out the files in this folder as they are in the sandbox now; raises ArtifactError."""
+def _lay_out(sent: Mapping[str, bytes], written: Sequence[str]) -> None:
+    """Write the files of the sandbox to this folder; raises ArtifactError."""
     checked = archives.bounded((name, partial(io.BytesIO, data)) for name, data in sent.items())
     for name in checked:
         if name.partition("/")[0] not in written:
             raise ArtifactError(f"the file {name}, which the command was not to write")
     for name, data in checked.items():
-        if known.get(name) != data:
-            files.replace(Path(name), data)
-    for name in known.keys() - checked.keys():
-        Path(name).unlink(missing_ok=True)
-    return checked
+        files.replace(Path(name), data)
 
 
 @contextmanager
@@ -272,36 +259,30 @@ def serve() -> None:
     os.chdir(home / "work")
     for name, data in job.inputs.items():
         files.replace(Path(name), data)
-    with socket.socket(fileno=0) as client:
-        server = _Server(client, job.written)
-        if code := next(filter(None, map(server.run, job.commands)), 0):
-            server.run(_LOGS)
-        server.send_files()
-        server.send(_Message(code=code))
+    server = _Server(home / "output", job.written)
+    if code := next(filter(None, map(server.run, job.commands)), 0):
+        server.run(_LOGS)
+    server.send_files()
+    server.send(_Message(code=code))
 
 
 class _Server:
-    """Runs commands, and sends what they print and write."""
+    """Runs commands, whose output goes to a file, and sends what they print and write."""
 
-    def __init__(self, client: socket.socket, written: Sequence[str]) -> None:
-        self._client, self._written = client, written
-        self._sending = Lock()
+    def __init__(self, output: Path, written: Sequence[str]) -> None:
+        self._client, self._written = socket.socket(fileno=0), written
+        self._output = output.open("ab")
+        self._printed = output.open(encoding="utf-8", errors="replace")
         self._sent: object = []
 
     def run(self, command: Sequence[str]) -> int:
         """Run a command to its end, or until the client wants no more; return its exit code."""
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
+            command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
         )
-        output = Thread(target=self._pass_on, args=[process.stdout], daemon=True)
-        output.start()
         look = 0.0
         while process.poll() is None:
+            self._send_text()
             heard = select.select([self._client], [], [], _POLL_S)[0]
             if heard and not self._client.recv(1024):  # the client sends nothing but its end
                 process.terminate()
@@ -312,12 +293,12 @@ class _Server:
             elif time.monotonic() > look:
                 look = time.monotonic() + _LOOK_S
                 self.send_files()
-        output.join(1)  # nobody waits for the output of processes that go on
+        self._send_text()
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
-    def _pass_on(self, output: IO[str]) -> None:
-        for line in output:
-            self.send(_Message(text=line))
+    def _send_text(self) -> None:
+        while text := self._printed.read(_MOST_TEXT):
+            self.send(_Message(text=text))
 
     def send_files(self) -> None:
         """Send all files, if any has changed; hidden ones are drafts of others."""
@@ -330,5 +311,4 @@ class _Server:
 
     def send(self, message: _Message) -> None:
         """Send a line."""
-        with self._sending:
-            self._client.sendall(message.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        self._client.sendall(message.model_dump_json(exclude_defaults=True).encode() + b"\n")

@@ -24,7 +24,7 @@ from duetbench.app import interpreters, stacks
 from duetbench.app.stacks import Stack
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host.console import Narrator
-from duetbench.host.machine import held_for_us, measuring
+from duetbench.host.machine import measuring
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs
@@ -137,8 +137,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 @functools.cache
 def _lock_machine() -> None:
     """Lock the machine until asv ends; asv stops if another measurement is running."""
-    if held_for_us():
-        return
     lock = contextlib.ExitStack()
     try:
         lock.enter_context(measuring())

@@ -17,7 +17,7 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Machine
 from duetbench.host import cache, command, git, machine, paths
 from duetbench.host.command import Tick, last_words
-from duetbench.host.machine import HOLDER
+from duetbench.host.machine import LOCK
 from duetbench.host.process_session import Session
 
 CONFIGURATION: Final = "asv.conf.json"
@@ -85,7 +85,7 @@ def run(benches: Sequence[str], config: Path, root: Path, log: Path, tick: Tick)
     env = {
         **os.environ,
         "DUETBENCH_ROOT": str(root),
-        HOLDER: str(os.getpid()),
+        LOCK: f"duetbench-for-{os.getpid()}",
         "TMPDIR": str(config.parent),
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",

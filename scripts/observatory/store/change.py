@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from duetbench.core.change import Release, Share
 from duetbench.core.comparison import Attribution, PackageChange
+from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval
 from observatory.store.points import When
@@ -32,6 +33,12 @@ class SeriesName(Frozen):
     machine: str
     case: str
     metric: str
+
+    @property
+    def judged(self) -> "SeriesName":
+        """The series that duets judge when this one stepped: counts show where to look."""
+        counted = self.metric == INSTRUCTIONS
+        return self.model_copy(update={"metric": CPU}) if counted else self
 
 
 class StackState(Frozen):

@@ -64,7 +64,7 @@ class Patience:
         )(attempt)
 
 
-def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
+def remote_of(root: Path, name: str) -> Remote:
     """Find a remote (a name, URL or path) and its credentials; raises HistoryError."""
     address = git.ask_or_none(root, "remote", "get-url", "--", name) or name
     if address == name and "/" not in name:
@@ -76,7 +76,7 @@ def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
         address = str((root / address).resolve())
     # The header that actions/checkout configures for this address.
     persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
-    return Remote(address, branch, git.credentials(address, os.environ, persisted))
+    return Remote(address, environment=git.credentials(address, os.environ, persisted))
 
 
 def author() -> dict[str, str]:

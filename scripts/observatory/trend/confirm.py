@@ -15,7 +15,7 @@ from typing import Final
 from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.core.metrics import CPU, INSTRUCTIONS, row
+from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from duetbench.host.console import Narrator
@@ -183,7 +183,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     judged = [
         (step, finding)
         for step in candidate.steps
-        for series in [judged_as(step.series)]
+        for series in [step.series.judged]
         if (finding := comparison.of(series.case, series.metric)) is not None
     ]
     confirmed = [
@@ -208,8 +208,8 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         confirmed,
         key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
-    series, machine = judged_as(main.series), comparison.machine.id
-    moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
+    series, machine = main.series.judged, comparison.machine.id
+    moved = dict.fromkeys(step.series.judged for step, _ in confirmed)
     measured = {case.case.id for case in comparison.cases}
     worse, here = finding.verdict is Verdict.WORSE, machine == candidate.series.machine
     return candidate.model_copy(
@@ -244,12 +244,6 @@ def _dismissed(comparison: Comparison, judged: Sequence[Finding]) -> tuple[Verdi
     verdicts = ", ".join(sorted({str(finding.verdict) for finding in judged}))
     summary = verdicts or "no verdict on these series"
     return Verdict.UNKNOWN, f"Result of the duets of the two stacks: {summary}."
-
-
-def judged_as(series: SeriesName) -> SeriesName:
-    """Return the series that is judged when another one stepped: counts show where to look."""
-    counted = series.metric == INSTRUCTIONS
-    return series.model_copy(update={"metric": CPU}) if counted else series
 
 
 def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,14 +30,9 @@ def wait_for_end() -> NoReturn:
     raise SystemExit
 
 
-def lingering_child(*, new_session: bool = False, env: dict[str, str] | None = None) -> int:
+def lingering_child() -> int:
     """Start a grandchild of the test that ignores SIGTERM, and wait until it does."""
-    child = subprocess.Popen(
-        [sys.executable, str(HERE), "stubborn"],
-        stdout=subprocess.PIPE,
-        start_new_session=new_session,
-        env=env,
-    )
+    child = subprocess.Popen([sys.executable, str(HERE), "stubborn"], stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()
     return child.pid
@@ -75,26 +69,6 @@ def dying_master() -> NoReturn:
     """Die unasked, with exit code 7, and leave a worker."""
     say(f"ready {lingering_child()}")
     raise SystemExit(7)
-
-
-def daemon() -> NoReturn:
-    """Double-fork a process into a session of its own, whose parent is gone."""
-    read, write = os.pipe()
-    if os.fork() == 0:
-        os.setsid()
-        pid = lingering_child()
-        os.write(write, str(pid).encode())
-        os._exit(0)
-    pid = int(os.read(read, 20))
-    os.wait()
-    say(f"ready {pid}")
-    wait_for_end()
-
-
-def washed() -> NoReturn:
-    """Start a child that has left the session and has an empty environment."""
-    say(f"ready {lingering_child(new_session=True, env={})}")
-    wait_for_end()
 
 
 def escaped() -> NoReturn:
@@ -208,10 +182,5 @@ def owner(folder: str, program: str, interrupted: str = "") -> NoReturn:
     wait_for_end()
 
 
-PROGRAMS: dict[str, Callable[..., NoReturn]] = {
-    f.__name__: f
-    for f in (obedient, stubborn, stubborn_master, careless_master, dying_master, daemon, washed)
-} | {f.__name__: f for f in (escaped, listen, burn, burn_child, share, affinity, owner)}
-
 if __name__ == "__main__":
-    PROGRAMS[sys.argv[1]](*sys.argv[2:])
+    globals()[sys.argv[1]](*sys.argv[2:])

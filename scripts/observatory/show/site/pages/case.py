@@ -111,7 +111,7 @@ def _figures(site: Site, case: str, runs: Sequence[RunSummary]) -> Iterator[View
             if name in own.metrics
         ]
         state = "" if own.status == "measured" else own.status
-        reasons = [state, own.missing, *(failure.reason for failure in own.failures[:1])]
+        reasons = [state, own.missing, *own.failures[:1]]
         reasons += [", ".join(warning.name for warning in own.warnings)]
         lines = lines or [("", formats.MISSING, "")]
         yield View(machine, run.started, lines, "; ".join(filter(None, reasons)), site.raw[run.id])
