@@ -1,15 +1,21 @@
-"""The checkout of these suites, reasons to skip, and a clock that leaves out preparations."""
+"""The code and packages under test, reasons to skip, and a clock that leaves out preparations.
+
+asv's environment plugin names the checkout whose applications are imported, and the stack whose
+packages are installed, in two variables of the environment.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from observatory.measure.inside import CHECKOUT, STACK, stack
+CHECKOUT = "DUETBENCH_CHECKOUT"
+STACK = "DUETBENCH_STACK"
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
@@ -24,7 +30,32 @@ def tree() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
-os.environ.setdefault(CHECKOUT, str(tree()))  # asv's environment plugin sets it to a commit's
+def checkout() -> Path:
+    """The checkout under test; without asv's plugin, which names a commit's, that of the suites."""
+    return Path(os.environ.get(CHECKOUT, tree())).resolve()
+
+
+def stack() -> str:
+    """The stack whose packages this interpreter has; RuntimeError if it is unknown."""
+    try:
+        return os.environ[STACK]
+    except KeyError:
+        raise RuntimeError(
+            f"expected the name of a stack in {STACK}, found nothing: run this through asv, "
+            "or set it to the stack whose environment this is"
+        ) from None
+
+
+def load_module(experiment: str, module: str) -> Any:
+    """Import a module of an experiment of the commit under test."""
+    apps = checkout() / "apps"
+    search = [str(apps / experiment), str(apps)]
+    sys.path[:0] = search
+    try:
+        return importlib.import_module(module)
+    finally:
+        for folder in search:
+            sys.path.remove(folder)
 
 
 def under_asv() -> bool:

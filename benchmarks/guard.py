@@ -16,9 +16,7 @@ import sys
 import sysconfig
 import tomllib
 
-from observatory.measure.inside import checkout, stack
-
-from ._suite import skip, tree
+from ._suite import checkout, skip, stack, tree
 
 _INDIRECT = ("anyio", "httptools", "pydantic-core", "starlette", "werkzeug")
 """Indirect packages of the stacks that affect the figures."""

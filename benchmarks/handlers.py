@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from duetbench.app.inside.drivers import DRIVERS, Ask, Driver
-from observatory.measure.inside import load_module
 
 from . import _suite
+from ._suite import load_module
 
 
 async def _asgi(_scope: Any, _receive: Any, send: Any) -> None:

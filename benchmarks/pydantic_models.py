@@ -18,8 +18,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from observatory.measure import inside
-
 from . import _suite
 
 EXPERIMENT, MODULE = "pydantic-v1-v2", "services"
@@ -85,7 +83,7 @@ class Import:
     def timeraw_import(self, module: str) -> tuple[str, str]:
         """Pydantic, or the whole application with FastAPI."""
         _require_models()
-        apps = inside.checkout() / "apps"
+        apps = _suite.checkout() / "apps"
         search = [str(apps / EXPERIMENT), str(apps)]
         # Pydantic 2 loads its parts on demand.
         statement = {"pydantic": "from pydantic import BaseModel, Field"}
@@ -241,15 +239,15 @@ def _expect(expected: Any, result: Any) -> None:
 
 
 def _services() -> Any:
-    return inside.load_module(EXPERIMENT, MODULE)
+    return _suite.load_module(EXPERIMENT, MODULE)
 
 
 def _require_models() -> None:
     _suite.require_stack(*STACKS)
-    if not (inside.checkout() / "apps" / EXPERIMENT).is_dir():
+    if not (_suite.checkout() / "apps" / EXPERIMENT).is_dir():
         _suite.skip(f"this commit has no experiment {EXPERIMENT}")
 
 
-if _suite.under_asv() and inside.stack() in STACKS:
+if _suite.under_asv() and _suite.stack() in STACKS:
     with contextlib.suppress(Exception):  # the benchmarks report the error
         _services()

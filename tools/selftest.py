@@ -12,13 +12,12 @@ results/SELFTEST.md is rewritten after each comparison, with its day and machine
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 
 does so with the whole path instead: the same commit, lock or release is prepared as both sides, of
-three applications, so that what happens to one side only shows. `duetbench why` counts their
-instructions, too. `--waits 4` compares commits of which one waits longer, alone or in a row.
+three applications, so that what happens to one side only shows. `--waits 4` compares commits of
+which one waits longer, alone or in a row.
 """
 
 import argparse
 import ast
-import json
 import math
 import os
 import shlex
@@ -33,10 +32,9 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from duetbench.app.setting import Contrast
@@ -71,9 +69,6 @@ LONG: Final = 4000
 
 CALIBRATING: Final = 4
 """Comparisons with it. They end early, since it is obvious: one alone says little of its size."""
-
-EQUAL: Final = 0.0005
-"""Counts of both sides that differ by a larger share are not those of the same code."""
 
 BY: Final = {
     "`duetbench compare`": None,
@@ -153,7 +148,7 @@ APPLICATIONS: Final[dict[str, tuple[dict[str, str], str, str]]] = {
 HEAD: Final = (
     "what was done: what is counted", "case", "by", "times", "95 % interval", "wrong way",
     "true size", "size, all tries", "size, reported", "head beyond base", "detects",
-    "a duet's sd", "same verdict again", "same size again", "duets", "take",
+    "a duet's sd", "duets", "take",
 )  # fmt: skip
 
 RULE: Final = ["---"] * 3 + ["--:"] * (len(HEAD) - 3)
@@ -219,24 +214,16 @@ class Tries:
         called = np.array([("right" if self.size else "wrong") in one for one in moved])
         wrong = f"{sum('wrong' in one for one in moved)}" if self.size else ""
         every = np.array([size_of(one, metric) for one in comparisons])
-        mean, printed, half, detects = every.T
+        mean, printed, detects = every.T
         sizes = {CPU: 0.0 if self.slow else self.size, INSTRUCTIONS: self.instructions}
         true = [math.log1p(sizes.get(metric, self.size))] if metric else []
         # With the sides exchanged, what is left of two tries is not of the change.
         even = len(signs) // 2 * 2
         turns = signs[:even].sum() == 0
         beyond = mean[:even].reshape(-1, 2).mean(axis=1) if turns else []
-        # The first and the second try with the same sides, the third and the fourth, ...
-        places = [np.flatnonzero(signs == sign) for sign in (1, -1)]
-        pairs = np.concatenate([one[: len(one) // 2 * 2] for one in places]).reshape(-1, 2).T
-        verdicts = np.array([str(one) for one in moved])
-        if metric is not None:
-            verdicts = np.array([verdict_of(one, metric) for one in comparisons])
         # What was not judged is not found; that it is not called is no merit.
-        tried = len(called) if self.size else int((verdicts != "").sum())
-        one, other = verdicts[pairs]
-        apart = np.abs(np.diff(printed[pairs], axis=0)[0])
-        joint = np.hypot(*half[pairs])
+        judged = [metric is None or verdict_of(one, metric) != "" for one in comparisons]
+        tried = len(called) if self.size else sum(judged)
         duets = [log for one in comparisons for log in logs(one, metric) if len(log) > 1]
         freedom = sum(len(many) - 1 for many in duets)
         scatter = math.sqrt(sum(many.var() * len(many) for many in duets) / max(1, freedom))
@@ -247,7 +234,6 @@ class Tries:
             percent((signs * printed)[called]) if self.size else "", percent(beyond),
             f"{100 * np.nanmedian(detects):.2f} %" if np.isfinite(detects).any() else "",
             f"{100 * scatter:.2f} %" if duets else "",
-            share((one == other)[one != ""]), share((apart <= joint)[np.isfinite(joint)]),
             *(("", "") if metric is not None else (f"{fmean(usable):.0f}", f"{seconds:.0f} s")),
         )  # fmt: skip
 
@@ -281,13 +267,13 @@ def verdict_of(comparison: Comparison, metric: str | None) -> str:
 
 
 def size_of(comparison: Comparison, metric: str | None) -> tuple[float, ...]:
-    """A metric's log ratio: its mean, as printed, half of its interval; the detectable change."""
+    """A metric's log ratio: its mean, and as printed; the change that would be detected."""
     for one in said(comparison):
         if one.subject == metric and one.ratio and one.low and one.high:
             low, high = math.log(one.low), math.log(one.high)
             detects = one.detectable or math.nan
-            return (low + high) / 2, math.log(one.ratio), (high - low) / 2, detects
-    return (math.nan,) * 4
+            return (low + high) / 2, math.log(one.ratio), detects
+    return (math.nan,) * 3
 
 
 def logs(comparison: Comparison, metric: str | None) -> Iterator[Logs]:
@@ -296,11 +282,6 @@ def logs(comparison: Comparison, metric: str | None) -> Iterator[Logs]:
         duets = [duet for duet in case.duets if duet.usable]
         both = [(d.base.get(metric or ""), d.head.get(metric or "")) for d in duets]
         yield np.array([math.log(head / base) for base, head in both if base and head])
-
-
-def share(outcomes: NDArray[np.bool_]) -> str:
-    """How many of them are true; empty of none."""
-    return f"{outcomes.sum()} of {len(outcomes)}" if len(outcomes) else ""
 
 
 def rate(hits: int, of: int) -> tuple[str, str]:
@@ -462,20 +443,7 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
                 done = Tries(0.0, name, same=same)
                 for _ in range(tries):
                     done.made.append((1, compared(root, *words, "--all", "--budget", budget)))
-                why = [str(PROGRAM), "why", *words, "--results", folder, "--json"]
-                counts = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
             yield from done.rows()
-            yield count(same, name, json.loads(counts)[0])
-
-
-def count(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
-    """The row of one count of both sides."""
-    base, head = (attribution["instructions"][side] for side in ("base", "head"))
-    apart = abs(head / base - 1) > EQUAL
-    what = f"{same}: counts more than {100 * EQUAL:g} % apart"
-    size = f"{100 * (head / base - 1):+.3f} %"
-    times = rate(int(apart), 1)
-    return what, name, "`duetbench why`", *times, "", "", size, *[""] * (len(HEAD) - 8)
 
 
 def write(record: Path, before: str, rows: Iterable[Sequence[str]]) -> str:

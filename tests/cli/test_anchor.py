@@ -13,11 +13,10 @@ from duetbench.host import files
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.anchor import anchor_file, load_anchor
-from observatory.matrix.checkout import Checkout
+from observatory.matrix.checkout import Checkout, fetch_commit
 from observatory.store import points
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
-from observatory.trend import anchored
 from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
 from tiny_index import serving
@@ -60,7 +59,7 @@ def scene(
         write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
         keep(root)
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
-        monkeypatch.setattr("observatory.cli.anchor.Real", lambda: made.instruments)
+        monkeypatch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
         yield made
 
 
@@ -192,5 +191,5 @@ def test_a_shallow_clone_fetches_the_anchor(
     monkeypatch.setenv("DUETBENCH_ROOT", str(clone))
     anchor = load_anchor(clone)
     assert git(clone, "rev-list", "--count", "--all") == "1"
-    anchored.fetch(clone, anchor)
+    fetch_commit(clone, anchor.commit)
     assert git(clone, "cat-file", "-t", anchor.commit) == "commit"

@@ -15,14 +15,13 @@ import foreign
 import site_builds
 from bare import QUIET
 from bench import PROJECT, invoke
-from duetbench.core.change import Release
 from duetbench.core.errors import DuetbenchError
 from duetbench.host import files
 from foreign import MACHINES
 from observatory.github import issues
 from observatory.show import addresses
 from observatory.show.site import asv_site, build
-from observatory.show.site.pages import experiment, story
+from observatory.show.site.pages import story
 from observatory.store import kinds
 from observatory.store.night import outcome
 from observatory.trend import candidates, confirm, reading
@@ -58,7 +57,7 @@ class Scene:
             kinds.collect(self.results)
         sources = reading.read(self.results)
         candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
-        confirm.close(sources.changes, {one.id: one for one in sources.comparisons})
+        confirm.close(sources.changes)
         base = "https://site.example/"
         for change in sources.changes:
             issues.text(change, base)
@@ -156,12 +155,10 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
 
     assert scene.use(with_asv=True) == ()
     site_builds.save_releases(scene.results)
-    culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
-    record, _ = foreign.judge_candidate()
-    files.save(scene.results, record.model_copy(update={"id": "known", "culprit": culprit}))
     monkeypatch.setattr(story, "measurements", broken)
-    assert scene.use() == ("fastapi: cannot be shown (RecursionError: as deep as it is)",)
-    for page in (addresses.package("fastapi"), ""):
+    lost = "fastapi 0.11.0: cannot be shown (RecursionError: as deep as it is)"
+    assert lost in scene.use()
+    for page in (addresses.release("fastapi", "0.11.0"), ""):
         assert "cannot be shown" in (scene.output / page / "index.html").read_text("utf-8")
-    monkeypatch.setattr(experiment, "guard", broken)
-    assert scene.use()[0] == "experiment: some pages are missing (RecursionError)"
+    monkeypatch.setattr(addresses, "experiment", broken)
+    assert scene.use()[0].startswith("pages of experiment: cannot be shown (RecursionError")

@@ -78,11 +78,13 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
     sides = []
     for name, code in (("base", BEFORE), ("head", AFTER)):
         write(tmp_path / name, "src/shop.py", SHOP + code)
-        project = Subject(tmp_path / name, target=Target(app="shop:app"), search=("src",))
+        project = Subject(
+            tmp_path / name, target=Target(app="shop:app"), search=("src",),
+            interpreters={"3.14": Checkout.here().interpreter("3.14")},
+        )  # fmt: skip
         testbed = assemble(
             project, [case], tmp_path / "logs", generator=Path("oha"),
             lock=lambda _: Checkout.here().lock("gil-in-process"),
-            interpreter=Checkout.here().interpreter,
         )  # fmt: skip
         sides.append(SideCase(case, testbed))
     assert sides[0].testbed.oha == Path("oha")  # not looked for

@@ -2,7 +2,6 @@
 
 import gc
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -29,7 +28,6 @@ from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.load import duet
-from duetbench.load.side_run import SideRun
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
 from repos import BUILD, asgi, backend, commit, git, work_in, write
@@ -200,40 +198,6 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     else:
         assert found.wait is None
         assert found.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
-
-
-SPIN: Final = """\
-import os, sys
-os.sched_setaffinity(0, {int(sys.argv[1])})
-print(flush=True)
-while True: pass
-"""
-
-
-@pytest.mark.real
-def test_a_handler_that_sleeps_waits_whoever_has_its_core(
-    shop: Path, both: Prepare, tmp_path: Path
-) -> None:
-    """Three programs take the server's core from it; 20 ms of sleep are a wait all the same."""
-    text = WAITS.format(lock=FREE, seconds=0.02, work="0")
-    commit(shop, "Async", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
-    (pair,) = both().pairs
-    run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
-    core = max(pair.head.server_cores)
-    with ExitStack() as stack:
-        run.begin(aside=False)
-        stack.callback(run.kill)
-        run.meet()
-        run.session.move((core,))
-        for _ in range(3):
-            argv = [sys.executable, "-c", SPIN, str(core)]
-            spin = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
-            stack.callback(spin.kill)
-            assert spin.stdout is not None
-            spin.stdout.readline()  # it is on that core
-        run.probe()
-    assert run.waits, (run.wait, run.work)
-    assert run.wait > 0.01
 
 
 TURNS = """\

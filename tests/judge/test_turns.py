@@ -75,10 +75,10 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     load = Load(connections=4, duration=1, timeout=10)
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None)
     ours, target = Checkout.here(), Target(app="main:app")
+    pythons = {"3.14": ours.interpreter("3.14")}
     testbed = assemble(
-        Subject(folder, target=target, search=(".",)), [case], logs,
+        Subject(folder, target=target, search=(".",), interpreters=pythons), [case], logs,
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
-        interpreter=ours.interpreter,
     )  # fmt: skip
     return SideCase(case, testbed)
 

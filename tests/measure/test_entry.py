@@ -3,7 +3,6 @@
 import functools
 import gc
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -12,16 +11,14 @@ from typing import Any
 import pytest
 
 from bench import lives
-from duetbench.app import stacks
+from duetbench.app import interpreters, stacks
 from duetbench.app.entry import duetbench_entry as entry
-from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import STACK, Target
 from duetbench.app.testbed import ENTRY, SideCase, Testbed, inherited_variables
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, UsageError
-from duetbench.core.model import Case, Endpoint
 from duetbench.host.machine import fingerprint
 from observatory.matrix.checkout import Checkout
 
@@ -128,22 +125,18 @@ def test_garbage_is_collected_once_when_asked_unless_the_application_collects_no
 def found_in(
     root: Path, app: str, *, env: dict[str, str] | None = None, within: str = "", **more: Any
 ) -> tuple[str, bool]:
-    endpoint: dict[str, Any] = {"app": app, "factory": False, "interface": "asgi", "path": ""}
-    case = Case.model_construct(
-        stack=STACK, python="3", loop="asyncio", endpoint=Endpoint.model_construct(**endpoint),
-        env_names=tuple(env or {}), **more,
+    python = interpreters.identify(Path(sys.executable), "3")
+    served = Subject(
+        root, target=Target(app=app, env=env or {}).model_copy(update=more), inside=Path(within),
+        search=(".",), interpreters={"3": python},
     )  # fmt: skip
-    python = Interpreter(
-        name="3", version=platform.python_version(), free_threaded=False, build="", origin="found",
-        executable=Path(sys.executable),
-    )  # fmt: skip
-    served = Subject(root, target=Target(app=app), inside=Path(within), search=(".",))
     testbed = Testbed(
         subject=served, oha=Path(), machine=fingerprint(), interpreters={"3": python},
         stacks={STACK: Stack(STACK, root, "", {})},
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
         private=env or {},
     )  # fmt: skip
+    (case,) = served.declared_cases()
     return find_interface(SideCase(case, testbed), Path(os.environ["XDG_STATE_HOME"], "import.log"))
 
 

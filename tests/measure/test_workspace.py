@@ -6,29 +6,24 @@ makes, and files that it writes beside itself.
 
 import json
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import failures, failures_of, undisturbed
+from bench import failures, undisturbed
 from duetbench.app import tools
-from duetbench.app.inside.process import Program
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill
 from duetbench.app.workspace import Workspace, forget, secrets
 from duetbench.core import protocol
-from duetbench.core.comparison import SideName
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
-from duetbench.effects import difference, observation
-from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.host import proc
 from duetbench.host.ports import free_port
-from duetbench.load import duet, launch
+from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
 
 SECRET = "s3cret-of-ours"
@@ -83,7 +78,8 @@ def case() -> Case:
 
 def deployed(root: Path, **env: str) -> Subject:
     target = Target(app="shop.main:create", env=env)
-    return Subject(root, target=target, search=("src",))
+    pythons = {"3.14": Checkout.here().interpreter("3.14")}
+    return Subject(root, target=target, search=("src",), interpreters=pythons)
 
 
 @pytest.fixture
@@ -99,7 +95,6 @@ def testbed(
     made = assemble(
         deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
-        interpreter=ours.interpreter,
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
@@ -151,28 +146,6 @@ def test_a_project_is_measured_in_files_of_its_own(
     assert SECRET not in case.model_dump_json() + str(outcome)
 
 
-def observed(program: Program) -> Activity:
-    ends = time.monotonic() + 60
-    with difference.start(program, seconds=1, ends=ends, patience=0) as collect:
-        return collect()
-
-
-@pytest.mark.real
-def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
-    case: Case, testbed: Testbed, tmp_path: Path
-) -> None:
-    side = SideCase(case, testbed)
-    for _ in range(2):
-        with observation.program(side, PROGRAM) as program:
-            seen = observed(program)
-        assert ("src/shop/main.py", "create.<locals>.app", 1) in seen.functions
-        assert not program.folder.exists()
-    assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
-    left = proc.stat(int((tmp_path / "noted").read_text()))
-    assert left is None or not left.alive
-    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("second", "ran", "left"),
@@ -210,23 +183,6 @@ def test_commands_run_once_unless_what_they_leave_cannot_be_copied(
 
 
 @pytest.mark.real
-def test_both_sides_of_a_duet_have_theirs(case: Case, testbed: Testbed, tmp_path: Path) -> None:
-    """Each side's variables give its own answers."""
-    sides = []
-    for word in ("blue", "green"):
-        expect = Expectation(status=201, text=f'.*"word": "{word}".*')
-        endpoint = case.endpoint.model_copy(update={"expect": expect})
-        update = {"env": {**case.env, "WORD": word}, "endpoint": endpoint}
-        sides.append(SideCase(case.model_copy(update=update), testbed))
-
-    def log(side: SideName) -> Path:
-        return tmp_path / f"{side}.log"
-
-    (both,) = duet.perform([(sides[0], sides[1])], log, head_first=True, seconds=0.5)
-    assert not failures_of((*both.flags_base, *both.flags_head)), both
-
-
-@pytest.mark.real
 @pytest.mark.parametrize(
     ("before", "after", "breaks", "words"),
     [
@@ -260,7 +216,7 @@ def test_a_private_variable_is_given_or_asked_for(
     def given() -> str:
         return assemble(
             deployed(testbed.subject.root), [case], testbed.logs, generator=testbed.oha,
-            lock=testbed.stacks.__getitem__, interpreter=testbed.interpreters.__getitem__,
+            lock=testbed.stacks.__getitem__,
         ).private["TOKEN"]  # fmt: skip
 
     monkeypatch.delenv("TOKEN", raising=False)

@@ -53,16 +53,12 @@ def _effort(case: Case) -> tuple[float, int, int]:
 
 def verify_only(case: Case) -> list[Endpoint]:
     """The endpoints of the case's application that no case loads."""
+    experiment = EXPERIMENTS[case.experiment]
     return [
-        case.endpoint.model_copy(
-            update={
-                "name": name, "path": table.path, "paths": (), "method": table.method,
-                "headers": table.headers, "body": table.body, "expect": table.expect, "floor": 0,
-            }
-        )
-        for name, table in EXPERIMENTS[case.experiment].declaration.endpoints.items()
+        experiment._endpoint(name, table.model_copy(update={"floor": "0"}), {})
+        for name, table in experiment.declaration.endpoints.items()
         if table.verify_only and table.app == case.endpoint.app
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("arrangement", list(_params()))

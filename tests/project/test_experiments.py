@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench import all_cases
+from duetbench.app import interpreters
 from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from goldens import assert_golden
+from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
 from observatory.matrix.schema import PROFILES, StackSpec, evaluate
@@ -100,7 +102,7 @@ def declared(profile: Profile) -> dict[str, Case]:
 
 
 def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> None:
-    """Pairs move together, all other axes cross; ids say what the template asks for."""
+    """Pairs move together, all other axes cross; formulas are resolved for each case."""
     cases = load_text(tmp_path, GOOD).cases["quick"]
     assert [case.id for case in cases] == [
         f"naps/nap/py{python}/{load}/{pair}/wait0.2"
@@ -108,34 +110,41 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
         for load in ("closed", "paced")
         for pair in ("w1/c16", "w2/c32")
     ]
+    gil, free = cases[3], cases[5]
+    assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
+    assert (gil.load.connections, gil.load.rate, gil.load.duration) == (10, 16, 7)
+    assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
+    assert (free.load.duration, free.workers) == (2, 2)
 
 
 def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path) -> None:
     """They are not among all, unless somebody asks for one; and then each case is there once."""
     text = GOOD.replace('["3.14", "3.14t"]', '"all"')
     more = text.partition("[[cases]]")[2].replace('"all"', '"optional"').replace('"quick", ', "")
-    text += f"[[cases]]{more}"
     jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
     pythons = {**PYTHONS, "3.14-jit": jit}
     stacks = {"current": StackSpec(interpreters=tuple(pythons))}
-
-    write(tmp_path, "apps/naps/experiment.toml", text)
+    write(tmp_path, "apps/naps/experiment.toml", f"{text}[[cases]]{more}")
     (experiment,) = load_experiments(tmp_path, pythons, stacks)
     quick, published = experiment.cases["quick"], experiment.cases["published"]
     for cases, count in ((quick, 0), (published, 4)):
         named = Counter(case.python for case in cases)
         assert named == Counter({"3.14": 4, "3.14t": 4, "3.14-jit": count})
+    assert len(experiment.cases_with("quick", {}, "3.14-jit")) == 4
 
 
-def test_formulas_resolve_per_case(tmp_path: Path) -> None:
-    quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
-    gil = quick["naps/nap/py3.14/paced/w2/c32/wait0.2"]
-    assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
-    assert gil.load.connections == 10
-    assert (gil.load.rate, gil.load.duration) == (16, 7)
-    free = quick["naps/nap/py3.14t/closed/w2/c32/wait0.2"]
-    assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
-    assert (free.load.duration, free.workers) == (2, 2)
+def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prebuilt counts only if all of it is."""
+    there = {("prebuilt", "3.14"), ("source", "3.14"), ("source", "3.14t")}
+
+    def read(name: str, place: Path) -> Path | None:
+        return place if (place.parent.name.split("-")[0], name) in there else None
+
+    monkeypatch.setattr(interpreters, "read", read)
+    declared = declared_interpreters.load()
+    assert "source-" in str(declared_interpreters.locate("3.14", declared))
+    there.add(("prebuilt", "3.14t"))
+    assert "prebuilt-" in str(declared_interpreters.locate("3.14", declared))
 
 
 def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
@@ -153,17 +162,7 @@ body = '{"long": true}'
     asked = case.endpoint
     assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
     assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
-    assert asked.headers == {"x-port": "{port}"}
-    assert case.env == {"WAIT": "{tmp}/0.2/{port}"}
-
-
-def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
-    """Three slots of 0.4 s give 7.5/s; offered 8/s they stay the limit, offered 4/s they do not."""
-    text = GOOD.replace('rate = "c / 2"', 'rate = "c / workers / workers / 2"')
-    cases = {case.id: case for case in load_text(tmp_path, text).cases["quick"]}
-    one, two = (f"naps/nap/py3.14/paced/{axes}/wait0.2" for axes in ("w1/c16", "w2/c32"))
-    assert cases[one].ceiling == pytest.approx(7.5)
-    assert cases[two].ceiling == pytest.approx(4)
+    assert (asked.headers, case.env) == ({"x-port": "{port}"}, {"WAIT": "{tmp}/0.2/{port}"})
 
 
 WSGI = GOOD.replace('interface = "asgi"', 'interface = "wsgi"')
@@ -199,6 +198,10 @@ MISTAKES = {
         "cases[0]: found…; allowed: '2 * nap', which…not defined for expression '2 * nap'"),
     "id over an unknown name": ("c{c}/wait{wait}", "c{users}",
         "cases[0]: found…/c{users}'; allowed: names that are declared; there is no 'users'"),
+    "id that no address can hold": ("/py{python}/", "//py{python}/",
+        "cases[0]: found…; allowed: letters, digits…but not naps/nap//py3.14/closed/w1…"),
+    "unknown server": ('server = "fake"', 'server = "quick"',
+        "cases[0]: found…; allowed: names that are declared; there is no 'quick'"),
     "id of two meanings": ("/wait{wait}", "",
         "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
     "endpoint that nothing loads": ("[loads.closed]", IDLE,
@@ -240,25 +243,23 @@ def test_declared_experiments_have_the_ids_that_history_knows() -> None:
 
 
 CEILINGS = {
-    "asgi-wsgi/asgi-io/py3.14/w1/c128": 12_800,
     "asgi-wsgi/asgi-io/py3.14t/w2/c256": 25_600,
     "asgi-wsgi/wsgi-io/py3.14/w1/t64/c128": 6_400,
     "asgi-wsgi/wsgi-io/py3.14t/w2/t64/c256": 12_800,
-    "asgi-wsgi/wsgi-io/py3.14/w1/t1/c128": 100,
-    "asgi-wsgi/wsgi-io/py3.14/w1/t128/c128": 12_800,
     "gil-endpoints/sync_sleep/py3.14": 5 / 3,
-    "gil-endpoints/async_sleep/py3.14t": 5 / 3,
     "await-patterns/sync_baseline/py3.14": 16 / 3,
-    "await-patterns/async_independent/py3.14": 100 / 3,
     "await-patterns/async_dependent/py3.14": 100 / 3,
-    "await-patterns/async_concurrent/py3.14": 100,
     "pydantic-v1-v2/pydantic-v1/py3.14/u200": 200,
 }
 
 
-def test_ceilings_are_those_worked_out_by_hand() -> None:
+def test_ceilings_are_those_worked_out_by_hand(tmp_path: Path) -> None:
+    """Three slots of 0.4 s give 7.5/s; offered 8/s they stay the limit, offered 4/s they do not."""
     cases = declared("published")
     assert {name: cases[name].ceiling for name in CEILINGS} == pytest.approx(CEILINGS)
+    text = GOOD.replace('rate = "c / 2"', 'rate = "c / workers / workers / 2"')
+    paced = load_text(tmp_path, text).cases["quick"][2:4]
+    assert [case.ceiling for case in paced] == pytest.approx([7.5, 4])
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -44,7 +44,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
     ("error", "words"),
     [
         ("TypeError: expected an ASGI or WSGI application, found Shop", "--app serve:app"),
-        ("AttributeError: module 'shop.main' has no attribute 'app'", "`duetbench init` finds"),
+        ("AttributeError: module 'shop.main' has no attribute 'app'", "`duetbench init` finds it"),
         ("No module named 'distutils'", OLD),
         ("No module named 'six'", f"x {NO_PACKAGE}"),
         ("No module named 'pkg_resources'", "among the packages of x: add 'setuptools<82' there"),

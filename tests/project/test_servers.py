@@ -7,8 +7,9 @@ from typing import Final
 
 import pytest
 
+from bare import QUIET
 from bench import Bench, Done, Once, failures, launches, undisturbed
-from duetbench.app import stacks
+from duetbench.app import deployment, stacks
 from duetbench.app.servers import (
     GRANIAN_BACKLOG,
     SERVERS,
@@ -17,6 +18,8 @@ from duetbench.app.servers import (
     misfit,
     start_commands,
 )
+from duetbench.app.subject import Subject
+from duetbench.app.target import Setting, Target
 from duetbench.core.model import Case, Interface, Launch, Run
 from observatory.matrix.checkout import Checkout
 from repos import asgi, install, work_in, write
@@ -33,8 +36,6 @@ def wsgi(environ, start_response):
 )
 OTHERS: Final = ("gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker")
 """Servers that are in none of our stacks, and what they need."""
-
-EVERY = pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
 
 
 def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
@@ -107,7 +108,7 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
 
 
 @pytest.mark.real
-@EVERY
+@pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
 def test_the_locked_version_knows_every_option(server: Server, others: Path) -> None:
     python, lock = others / "bin" / "python", Checkout.here().lock("current")
     if server.name in lock.packages:
@@ -180,12 +181,32 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
     ],
 )  # fmt: skip
 def test_a_server_is_started_as_in_production(
-    file: str, text: str, interface: Interface | None, said: str, tmp_path: Path
+    file: str, text: str, interface: Interface, said: str, tmp_path: Path
 ) -> None:
     write(tmp_path, file, text)
-    able = [s for s in start_commands(tmp_path, "a:b") if s.serves(interface, free_threaded=False)]
+    found = start_commands(tmp_path, "a:b")
+    assert not [s for s in found if s.loop == "gevent" and s.serves("wsgi", free_threaded=True)]
+    able = [s for s in found if s.serves(interface, free_threaded=False)]
     start_of = next((f"{start} {start.loop} {start.threads}" for start in able), "")
     assert start_of.replace(f", as {file} says", "") == said
+
+
+def test_what_is_installed_to_serve_is_the_server_and_its_loop() -> None:
+    assert SERVERS["granian"].needs("asyncio") == {"granian"}
+    assert SERVERS["gunicorn"].needs("gevent") == {"gunicorn", "gevent", "packaging"}
+    assert SERVERS["uvicorn-worker"].needs("uvloop") == {
+        "uvicorn-worker", "gunicorn", "uvicorn", "uvloop",
+    }  # fmt: skip
+
+
+def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) -> None:
+    """It is installed for both, so what the other one would take by itself is settled before."""
+    target = Target(app="a:b", interface="asgi", server="uvicorn")
+    sides = Setting(values={"loop": "uvloop"}), Setting()
+    lock = stacks.Stack("project", tmp_path, "", {})
+    *_, ways, notes = deployment._choose_way(Subject(tmp_path, target=target), lock, sides, QUIET)
+    assert [way.loop for way in ways] == ["uvloop", "asyncio", "asyncio"]
+    assert notes == []
 
 
 def test_a_loop_that_nobody_names_is_the_one_that_the_server_takes() -> None:

@@ -2,11 +2,9 @@
 
 import hashlib
 import io
-import json
 import platform
 import shutil
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +15,10 @@ import build_from_source
 from bare import NOBODY, QUIET, Programs
 from duetbench.app import interpreters, tools
 from duetbench.app.declarations import OhaSpec
-from duetbench.app.interpreters import Interpreter
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.declared_interpreters import InterpreterSpec
 from repos import write
 
 RECIPE: Final[dict[str, Any]] = {
@@ -165,89 +161,41 @@ def test_archive_comes_from_the_mirrors_of_apt(
     assert fetched(tmp_path).read_bytes() == b"source"
 
 
-_LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
-
-
-def offer(interpreter: Interpreter, folder: Path) -> tuple[str, dict[str, object]]:
-    """Pack an interpreter as the prebuilt ones are packed; its row in uv's list of downloads."""
-    packed = folder / f"{interpreter.name}.tar.gz"
-
-    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        return None if any(part in member.name for part in _LEFT_OUT) else member
-
-    with tarfile.open(packed, "w:gz", compresslevel=0) as out:
-        out.add(interpreter.executable.parent.parent, "python", filter=keep)
-    major, minor, patch = map(int, interpreter.version.split("."))
-    variant = "freethreaded" if interpreter.free_threaded else None
-    key = f"cpython-{interpreter.version}{f'+{variant}' if variant else ''}-linux-"
-    return f"{key}{platform.machine()}-gnu", {
-        "name": "cpython", "arch": {"family": platform.machine(), "variant": None}, "os": "linux",
-        "libc": "gnu", "major": major, "minor": minor, "patch": patch, "prerelease": "",
-        "url": packed.as_uri(), "sha256": hashlib.sha256(packed.read_bytes()).hexdigest(),
-        "variant": variant, "build": "20260101",
-    }  # fmt: skip
-
-
-@pytest.fixture
-def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A list of downloads that has both interpreters, and a cache in which nothing was made."""
-    names, listed = Checkout.here().declared.usual, tmp_path / "downloads.json"
-    rows = dict(offer(Checkout.here().interpreter(name), tmp_path) for name in names)
-    listed.write_text(json.dumps(rows))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
+@pytest.mark.parametrize("damaged", ["3.14t", ""])
+def test_interpreters_are_prebuilt_or_all_are_built_from_source(
+    damaged: str, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that were made in different ways would compare compilers."""
+    declared, made = Checkout.here().declared, list[str]()
     monkeypatch.delenv(declared_interpreters.ARCHIVE, raising=False)
-    return listed
+
+    def make(target: Path, *_: object) -> None:
+        made.append(str(target.relative_to(empty_cache / "interpreters")).partition("-")[0])
+        if made[-1] == "prebuilt" and target.name == damaged:
+            raise SetupError("hash mismatch")
+
+    monkeypatch.setattr(declared_interpreters, "_make", make)
+    monkeypatch.setattr(declared_interpreters, "faults", lambda _: [])
+    assert declared_interpreters.ensure(declared, QUIET)
+    usual = len(declared.usual)
+    assert made == ["prebuilt"] * usual + ["source"] * (usual if damaged else 0)
 
 
 @pytest.mark.real
-def test_prebuilt_ones_are_preferred(downloads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged archive of the second sends all to the source build; else both are installed.
-
-    They are proven, of one origin, and not asked for again.
-    """
-    declared, rows = Checkout.here().declared, downloads.read_text()
-    (second,) = (row for row in json.loads(rows).values() if row["variant"])
-    downloads.write_text(rows.replace(second["sha256"], "0" * 64))
-    built: list[str] = []
-    make = declared_interpreters._make
-
-    def note(target: Path, spec: InterpreterSpec, build: Any, narrator: Narrator) -> None:
-        if target.parent.name.startswith("source-"):
-            built.append(target.name)
-        else:
-            make(target, spec, build, narrator)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(declared_interpreters, "_make", note)
-        assert declared_interpreters.ensure(declared, QUIET)
-    assert built == list(declared.usual)
-    downloads.write_text(rows)
-    assert declared_interpreters.ensure(declared, QUIET)
-    for name in declared.usual:
-        interpreter, spec = Checkout.here().interpreter(name), declared.interpreters[name]
-        assert interpreter.origin == "prebuilt"
-        proof = interpreters.prove(interpreter.executable)
-        assert declared_interpreters.mismatch(spec, proof) is None
-    downloads.unlink()
-    assert not declared_interpreters.ensure(declared, QUIET)
-
-
-@pytest.fixture
-def offer_oha(
-    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., OhaSpec]:
-    """A server in place of GitHub, and a cache in which nothing was made; offers a program once."""
-    spec = Checkout.here().configuration.oha
-    real = tools.find_oha(spec).read_bytes()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
-
-    def offered(content: bytes = real) -> OhaSpec:
-        httpserver.expect_ordered_request(f"/v{spec.version}/{FILE}").respond_with_data(content)
-        return pin(spec, content)
-
-    return offered
+def test_what_was_installed_is_proven_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = Checkout.here().declared
+    usual, free = (Checkout.here().interpreter(name) for name in ("3.14", "3.14t"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    target, spec = tmp_path / "interpreters" / "source-1" / "3.14t", declared.interpreters["3.14t"]
+    with pytest.raises(SetupError, match="not right: free_threaded is False instead of True"):
+        declared_interpreters._make(target, spec, lambda *_: usual.executable, QUIET)
+    declared_interpreters._make(target, spec, lambda *_: free.executable, QUIET)
+    made = free.model_copy(update={"origin": "source"})
+    assert interpreters.read("3.14t", target) == made
+    (target / "made.json").unlink()
+    assert interpreters.read("3.14t", target) is None
 
 
 FILE: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]
@@ -260,31 +208,28 @@ def pin(spec: OhaSpec, content: bytes) -> OhaSpec:
 
 
 @pytest.mark.real
-def test_a_prebuilt_oha_is_taken_proven_and_kept(
-    offer_oha: Callable[..., OhaSpec], programs: Programs
+def test_a_prebuilt_oha_is_taken_if_it_is_the_pinned_one(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real program, through a real download; no compiler and no cargo are needed for it."""
-    spec = offer_oha()
-    assert not list(programs.folder.iterdir())
-    assert tools.ensure_oha(spec, QUIET)
-    assert tools.version(tools.find_oha(spec)) == spec.version
-    assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
-    assert not tools.ensure_oha(spec, QUIET)  # it is not asked for again
-    # A pin that has changed since is heard; that of the crate alone would be another place.
-    assert tools.oha_fault(pin(spec, b"another")) == ("its program is not one of the pinned ones")
-
-
-@pytest.mark.real
-def test_another_file_than_the_pinned_one_is_an_error_and_never_used(
-    tmp_path: Path, offer_oha: Callable[..., OhaSpec]
-) -> None:
-    """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
-    started = tmp_path / "started"
-    spec = offer_oha(f"#!/bin/sh\n: > {started}\necho oha 1.16.0\n".encode())
-    wanted = pin(spec, b"what was pinned")
+    """By a real download, without compiler and cargo; another file is neither kept nor started."""
+    spec, started = Checkout.here().configuration.oha, tmp_path / "started"
+    real = tools.find_oha(spec).read_bytes()
+    other = f"#!/bin/sh\n: > {started}\necho oha 1.16.0\n".encode()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
+    for content in (other, real):
+        httpserver.expect_ordered_request(f"/v{spec.version}/{FILE}").respond_with_data(content)
+    wanted = pin(spec, real)
     with pytest.raises(SetupError) as caught:
         tools.ensure_oha(wanted, QUIET)
     assert f"expected SHA-256 {wanted.prebuilt[FILE]}, found " in str(caught.value)
     assert f"set {tools.RELEASES} to nothing" in str(caught.value)
     assert not tools.oha_place(spec).exists()
+    assert tools.ensure_oha(wanted, QUIET)
+    assert tools.version(tools.find_oha(spec)) == spec.version
+    assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
+    assert not tools.ensure_oha(wanted, QUIET)  # it is not asked for again
+    # A pin that has changed since is heard; that of the crate alone would be another place.
+    assert tools.oha_fault(pin(spec, b"another")) == "its program is not one of the pinned ones"
     assert not started.exists()

@@ -1,49 +1,53 @@
-"""The whole site: links, no page made again without a reason, and figures of the files."""
+"""The whole site: links, the same bytes, what is odd, and no size that its interval denies."""
 
 import hashlib
+import json
 import re
-import zipfile
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from typer.testing import CliRunner
 
+import asv_files
 import site_builds
 import sites
-import synthetic as runs
-from bench import Once
+from bare import QUIET
+from bench import PROJECT, Once
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import Run
-from duetbench.host import files
-from observatory.show.site import asv_site
+from duetbench.host import files, result_files
+from observatory.cli import app
+from observatory.show import addresses
+from observatory.show.site import asv_site, build
 from observatory.show.site.build import Folder
 from observatory.store.night import NightRecord, ShardRecord
+from repos import keep
+from site_builds import a_run
 
 pytestmark = pytest.mark.long
-
-
-def a_night(day: int) -> Run:
-    """A run of six cases, on a day of November 2026."""
-    return site_builds.a_run(day, *runs.nightly_run(6, seed=day).results)
-
-
-def stored(folder: Path, *days: int) -> Path:
-    """Nights among the results of a folder; the file of the last."""
-    return [files.save(folder / "results", a_night(day)) for day in days][-1]
 
 
 def text_of(folder: Path, name: str = "") -> str:
     return sites.read(folder / "site" / name / "index.html").text
 
 
-def digests(site: Path) -> dict[str, str]:
-    return {
-        path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(site.rglob("*"))
-        if path.is_file()
-    }
+@pytest.fixture(scope="module", params=["reference", "world", "past"])
+def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
+    """The site of the committed results, of a small world, and of five made-up years."""
+    if request.param == "past":
+        return once("past", site_builds.history) / "site"
+
+    def fill(folder: Path) -> None:
+        if request.param == "world":
+            site_builds.world(folder)
+        else:
+            (folder / "results").symlink_to(reference_results)
+        assert sites.build_site(folder).notes == ()
+
+    return once(f"built-{request.param}", fill) / "site"
 
 
 def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
@@ -51,7 +55,17 @@ def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
     assert list(sites.dead_links(site)) == []
 
 
-@pytest.mark.parametrize("kind", ["nothing", "one_night", "hostile"])
+def test_every_case_and_comparison_has_its_page(site: Path) -> None:
+    results = site.parent / "results"
+    names = [addresses.comparison(path.stem) for path in (results / "comparisons").glob("*.json")]
+    for path in result_files.runs(results):
+        document = json.loads(path.read_bytes())
+        names += [addresses.case(result["case"]["id"]) for result in document["results"]]
+    assert names
+    assert [name for name in names if not (site / addresses.file(name)).is_file()] == []
+
+
+@pytest.mark.parametrize("kind", ["nothing", "hostile"])
 def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
     tmp_path: Path, kind: str
 ) -> None:
@@ -80,10 +94,17 @@ def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
 
 
 def test_the_same_results_give_the_same_bytes_whatever_was_there(tmp_path: Path) -> None:
-    newest = stored(tmp_path, 1, 2, 3)
+    def digests(site: Path) -> dict[str, str]:
+        paths = (path for path in site.rglob("*") if path.is_file())
+        return {
+            path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in paths
+        }
+
+    newest = [files.save(tmp_path / "results", a_run(day)) for day in (1, 2, 3)][-1]
     sites.build_site(tmp_path)
     newest.unlink()
-    cut = tmp_path / "site" / "b" / a_night(2).results[0].case.id / "index.html"
+    cut = tmp_path / "site" / addresses.file(addresses.case(site_builds.JSON))
     cut.write_bytes(cut.read_bytes()[:100])
     for folder in ("site", "elsewhere"):
         sites.build_site(tmp_path, folder)
@@ -93,9 +114,8 @@ def test_the_same_results_give_the_same_bytes_whatever_was_there(tmp_path: Path)
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    (site / "data").mkdir(parents=True)
-    precious = site / "data" / "thesis.txt"
+    precious = tmp_path / "site" / "data" / "thesis.txt"
+    precious.parent.mkdir(parents=True)
     precious.write_text("years of work")
     with pytest.raises(UsageError, match="expected an empty folder, or a site"):
         sites.build_site(tmp_path)
@@ -114,25 +134,37 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so(
     tmp_path: Path, replaced: bytes, by: bytes, told: str
 ) -> None:
-    path = stored(tmp_path, 1, 2)
+    path = [files.save(tmp_path / "results", a_run(day)) for day in (1, 2)][-1]
     path.write_bytes(path.read_bytes().replace(replaced, by))
     done = sites.build_site(tmp_path)
     text = text_of(tmp_path)
     assert "1 file of the results could not be read" in text
     assert str(tmp_path) not in text
     assert any(told in note for note in done.notes)
-    runs_ = tmp_path / "site" / "runs"
-    assert [path.name for path in runs_.iterdir()] == [f"{a_night(1).id}.json"]
+    there = [path.name for path in (tmp_path / "site" / "runs").iterdir()]
+    assert there == [f"{a_run(1).id}.json"]
+
+
+def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
+    files.save(tmp_path / "results", a_run(1))
+    shard = ShardRecord(shard=1, machine="m-2c", planned=5, missing=("a/one",), reason="lost")
+    for day, status, shown in ((1, "incomplete", True), (2, "complete", False)):
+        moment = f"2026-11-{day:02d}T03:00:00Z"
+        night = NightRecord(
+            id=f"202611{day:02d}T030000Z-nightly-aaaaaaaa", commit=None, profile="nightly",
+            status=status, created=moment, shards=(shard,),
+        )  # fmt: skip
+        files.save(tmp_path / "results", night)
+        text = site_builds.page(site_builds.gather_site(tmp_path)).text
+        assert ("Last night 1 Nov 2026 , incomplete" in text) == shown
 
 
 def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    sites.build_site(tmp_path)
-    links = sites.read(tmp_path / "site" / "404.html").links
-    assert all(link.startswith(("/", "#")) for link in links)
-    sites.build_site(tmp_path, "other", base="https://example.org/bench/")
-    links = sites.read(tmp_path / "other" / "404.html").links
-    assert all(link.startswith(("/bench/", "#")) for link in links)
+    for base, start in (("", "/"), ("https://example.org/bench/", "/bench/")):
+        sites.build_site(tmp_path, base=base)
+        links = sites.read(tmp_path / "site" / "404.html").links
+        assert all(link.startswith((start, "#")) for link in links)
 
 
 def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
@@ -140,52 +172,27 @@ def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
     assert asv_site.NONE in sites.build_site(tmp_path, with_asv=True).notes
     assert asv_site.NONE in text_of(tmp_path, "asv")
     assert sites.build_site(tmp_path).notes == ()
-    assert asv_site.LEFT_OUT in text_of(tmp_path, "asv")
+    assert build.NO_ASV in text_of(tmp_path, "asv")
 
 
-def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
-    tmp_path: Path,
-) -> None:
-    """August's are, and pages link the archive; September's to November's have their own."""
-    kept: list[Path] = []
-    for month in (8, 8, 9, 10, 11):
-        run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
-        kept.append(files.save(tmp_path / "results", run))
-    sites.build_site(tmp_path)
-    site, archive = tmp_path / "site", f"runs/{runs.MACHINE.id}-202608.zip"
-    with zipfile.ZipFile(site / archive) as packed:
-        assert {name: packed.read(name) for name in packed.namelist()} == {
-            path.name: path.read_bytes() for path in kept[:2]
-        }
-    assert all((site / "runs" / path.name).read_bytes() == path.read_bytes() for path in kept[2:])
-    named = [archive, *(f"runs/{path.name}" for path in kept[2:])]
-    there = {path.relative_to(site).as_posix() for path in (site / "runs").iterdir()}
-    assert there == {*named}
-
-
-def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    stored(tmp_path, 1)
-
-    def record(day: int, *lost: str) -> None:
-        shard = ShardRecord(
-            shard=2, machine="m-2c", planned=5, missing=lost, reason="the runner was lost"
-        )
-        night = NightRecord(
-            id=f"202611{day:02d}T030000Z-nightly-aaaaaaaa", commit=None, profile="nightly",
-            status="incomplete" if lost else "complete", created=f"2026-11-{day:02d}T03:00:00Z",
-            shards=(ShardRecord(shard=1, machine=None, planned=5), shard),
-        )  # fmt: skip
-        path = results / night.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(files.encode(night))
-
-    record(1, "a/one", "a/two")
-    sites.build_site(tmp_path)
-    assert "Last night 1 Nov 2026 , incomplete" in text_of(tmp_path)
-    record(2)
-    sites.build_site(tmp_path)
-    assert "incomplete" not in text_of(tmp_path)
+def test_asv_s_site_has_what_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, bench = tmp_path / "repository", asv_files.Bench("demo.Suite.time_steady")
+    (root / "benchmarks").mkdir(parents=True)
+    for name in ("asv.conf.json", "pyproject.toml"):
+        shutil.copy(PROJECT / name, root)
+    results, commit = root / "results", keep(root)
+    asv_files.list_benchmarks(results / "asv", [bench])
+    asv_files.write(results / "asv", "3.14", "current", [(bench, {(): 1e-4})], commit=commit)
+    for name, folder in (("HOME", tmp_path), ("XDG_STATE_HOME", tmp_path / "state")):
+        monkeypatch.setenv(name, str(folder))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(PROJECT))
+    problems: list[str] = []
+    made = asv_site.files(root, results, QUIET, problems)
+    assert problems == []
+    (graph,) = (data for name, data in made.items()
+                if re.fullmatch(rf"graphs/.*/python-3\.14/.*{bench.name}\.json", name))  # fmt: skip
+    assert json.loads(graph)[0][1] == 1e-4
+    assert b"<html" in made["index.html"]
 
 
 def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
@@ -203,6 +210,31 @@ def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> No
     folder.put(name, lambda: b"")
     assert folder.lost == [f"{name!r}: expected the name of a file inside the site"]
     assert [*tmp_path.iterdir()] == []
+
+
+def test_the_verb_says_what_it_did_and_explains_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    files.save(tmp_path / "results", a_run(1))
+    place = str(tmp_path / "made")
+    address = ["--url", "https://example.org/bench"]
+    common = ["site", "--no-asv", "-o", place]
+    for options, message in (
+        (["--url", "example.org"], "expected an address like"),
+        (["--results", "/no/such/folder"], "expected a results folder"),
+    ):
+        done = CliRunner().invoke(app, [*common, *options])
+        assert isinstance(done.exception, UsageError)
+        assert message in str(done.exception)
+        assert not Path(place).exists()
+    done = CliRunner().invoke(app, [*common, "--results", str(tmp_path / "results"), *address])
+    assert done.exit_code == 0, done.output
+    (pages,) = re.findall(rf"{place}: (\d+) pages", done.output.replace("\n", " "))
+    assert int(pages) > 5
+    assert (
+        'href="https://example.org/bench/changes.atom"' in Path(place, "changes.atom").read_text()
+    )
 
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
@@ -225,60 +257,41 @@ BORNE: Final = re.compile(
 """What has to follow it, or what there is more of: its interval, or that there is none."""
 
 
-@pytest.fixture(scope="module", params=["reference", "past"])
-def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
-    """The site of the committed results, and that of five made-up years."""
-    if request.param == "past":
-        return once("past", site_builds.history) / "site"
-
-    def fill(folder: Path) -> None:
-        (folder / "results").symlink_to(reference_results)
-        site_builds.build(folder)
-
-    return once("reference", fill) / "site"
-
-
 def pages(site: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(site.rglob("*.html")):
         yield path.relative_to(site).as_posix(), path.read_text("utf-8")
 
 
-def text_in(markup: str) -> str:
-    document = sites.Document()
-    document.feed(markup)
-    document.close()
-    return document.text
+def elements(html: str, *tags: str) -> Iterator[str]:
+    """The texts of these elements."""
+    for tag in tags:
+        for part in re.findall(rf"<{tag}(?![a-z])[^>]*>.*?</{tag}>", html, re.DOTALL):
+            yield sites.document(part).text
 
 
-def elements(html: str, opening: str, tag: str) -> Iterator[str]:
-    yield from re.findall(rf"<{opening}(?![a-z])[^>]*>.*?</{tag}>", html, re.DOTALL)
-
-
-def holds_no_change(text: str) -> bool | None:
-    found = ENDS.findall(text)
+def excludes_no_change(text: str) -> bool:
+    """Whether the last interval of a row excludes "no change"."""
     if factors := FACTORS.findall(text):
         low, high = map(float, factors[-1])
-        return low <= 1 <= high
-    if not found:
-        return None
-    low, high = (float(end.replace("−", "-").replace(",", "")) for end in found[-1])
-    return low <= 0 <= high
+        return not low <= 1 <= high
+    *_, ends = ENDS.findall(text) or [("-1", "1")]
+    low, high = (float(end.replace("−", "-").replace(",", "")) for end in ends)
+    return not low <= 0 <= high
 
 
 def test_no_page_says_more_than_its_intervals(site: Path) -> None:
     """No row; and in a sentence `21 % lower` is followed by `(19…23 %)`, or why there is none."""
     wrong = []
     for name, html in pages(site):
-        for row in elements(html, "tr", "tr"):
-            judged = 'class="verdict v-worse' in row or 'class="verdict v-better' in row
-            text = text_in(row)
-            if judged and holds_no_change(text) is not False:
-                wrong.append(f"{name}: {text}")
+        moved = re.findall(
+            r'<tr(?:(?!</tr>).)*class="verdict v-(?:worse|better).*?</tr>', html, re.S
+        )
+        texts = [sites.document(row).text for row in moved]
+        wrong += [f"{name}: {text}" for text in texts if not excludes_no_change(text)]
         # The verdict of a comparison is one line; the intervals are below it.
         compared = name.startswith("cmp/")
-        told = VERDICT.sub("", html) if compared else html
-        for part in (*elements(told, "p", "p"), *elements(told, "li", "li")):
-            text = STATEMENT.sub("", text_in(part))
+        for part in elements(VERDICT.sub("", html) if compared else html, "p", "li"):
+            text = STATEMENT.sub("", part)
             wrong += [
                 f"{name}: {text}"
                 for found in SIZES.finditer(text)
@@ -293,27 +306,21 @@ QUOTED: Final = re.compile(
     r"([\d.]+)(?: | |&nbsp;)(?:%|times) (more|fewer|less|the|longer|shorter)[^<]*</b>"
 )
 FINDING: Final = re.compile(
-    r"(?<![\w.])([a-z][\w-]*) (\d[\w.]*)(?: with [\w-]+ [\d.]+)?"
+    r"(?<![\w.])([a-z][\w-]* \d[\w.]*)(?: with [\w-]+ [\d.]+)?"
     r" (?:needs|takes|serves|has a) ([\d.]+)(?: %| times) (more|fewer|less|longer|shorter)"
 )
 """A release that does something: `fastapi 0.142.0 needs 20 % more`."""
 
 
-def sizes_of(text: str) -> Iterator[tuple[str, str]]:
-    """Each release with a size that a text gives it."""
-    for release, size, way in QUOTED.findall(text):
-        yield release, f"{size} % {way}"
-    for package, version, size, way in FINDING.findall(text.replace("&nbsp;", " ")):
-        yield f"{package} {version}", f"{size} % {way}"
-
-
 def test_no_release_has_two_sizes(site: Path) -> None:
     """Lists, titles, pages, the feed, the search: one size each, wherever a release has one."""
-    sizes: dict[str, set[str]] = {}
+    sizes: dict[str, set[tuple[str, str]]] = {}
     texts = [*(html for _, html in pages(site))]
     texts += [(site / name).read_text("utf-8") for name in ("changes.atom", "search.json")]
-    for release, size in (found for text in texts for found in sizes_of(text)):
-        sizes.setdefault(release, set()).add(size)
+    for text in texts:
+        found = QUOTED.findall(text) + FINDING.findall(text.replace("&nbsp;", " "))
+        for release, *size in found:
+            sizes.setdefault(release, set()).add((size[0], size[1]))
     assert {release: many for release, many in sizes.items() if len(many) > 1} == {}
     released = {path.parent.relative_to(site / "p") for path in site.glob("p/*/*/index.html")}
     assert {" ".join(path.parts) for path in released} == sizes.keys()

@@ -1,7 +1,6 @@
 """Charts: figures where arithmetic puts them, and scripts that agree with the Python here."""
 
 import json
-import math
 import random
 from functools import partial
 from typing import Any
@@ -10,15 +9,17 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import sites
+from bench import PROJECT
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.host import paths
 from duetbench.report import formats
 from observatory.show.claims import Answer
 from observatory.show.site import build
 from observatory.show.site.charts import Caption, PlotRow, Scale, around, bar, interval_plot
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import draw
+
+_TYPES = PROJECT / "scripts" / "typescript"
 
 
 def rows(markup: str) -> list[ET.Element]:
@@ -30,8 +31,10 @@ def texts(row: ET.Element) -> list[str]:
     return ["".join(cell.itertext()) for cell in row]
 
 
-def marked(row: ET.Element, kind: str) -> list[ET.Element]:
-    return [node for node in row.iter() if kind in node.get("class", "").split()]
+def places(row: ET.Element, kind: str) -> list[str | None]:
+    """Where the marks of a kind are, in per cent of the width."""
+    marks = (node for node in row.iter() if node.get("x"))
+    return [m.get("x") for m in marks if kind in {node.get("class") for node in m.iter()}]
 
 
 def answer(**changed: Any) -> Answer:
@@ -52,12 +55,10 @@ def test_statements_stand_where_arithmetic_puts_them() -> None:
         ["holds expected ≥ 1.5", "8.00", ""],
         ["not measured expected ≥ 1.5, published 2.00", "—", ""],
     ]
-    (dot,) = [n for n in found[0].iter("svg") if n.find("circle[@class='dot']") is not None]
-    assert dot.get("x") == f"{2 + 96 * 1.5 / 4}%"
-    (band,) = marked(found[0], "band")
-    assert band.get("x") == f"{2 + 24 * (math.log2(1.5) + 0.5):.2f}%"
     assert [row.get("class") for row in found] == ["better", "open", "better", ""]
-    assert not marked(found[3], "dot")
+    assert places(found[0], "dot") == ["38.0%"]
+    assert places(found[0], "band") == ["28.04%"]  # 2 + 24 * (log2(1.5) + 0.5)
+    assert places(found[3], "dot") == []
     assert draw([hidden, missing]) is None
 
 
@@ -68,31 +69,26 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
     assert (scale.low, scale.high, scale.zero) == pytest.approx((0.9655, 1.0345, 1.0))
     row = partial(PlotRow, verdict="▼ worse", figure="+2.0 %", interval="+1.0…+3.0 %")
     groups = {"all": [row("a", "worse", sure), row("b", "open", wide)]}
-    plot = interval_plot(
-        Caption("x", "Throughput"), groups, scale, str, title="change", samples="duets", sides=True
-    )
-    title, *found = rows(plot)
-    assert texts(title) == ["all"]
-    assert found[0].get("class") == "worse"
-    assert texts(found[0])[2:] == ["▼ worse", "+2.0 %", "+1.0…+3.0 %"]
-    assert len(marked(found[-1], "whisker")) == 3, "a line and two arrows"
+    about = Caption("x", "Throughput")
+    plot = interval_plot(about, groups, scale, str, title="change", samples="duets")
+    title, first, last = rows(plot)
+    assert (texts(title), first.get("class")) == (["all"], "worse")
+    assert texts(first)[2:] == ["▼ worse", "+2.0 %", "+1.0…+3.0 %"]
+    assert (places(first, "whisker"), places(last, "whisker")) == ([], ["2.0%", "98.0%"]), "arrows"
     assert around([Interval(1.001)]) == Scale(0.99, 1.01, 1.0)
 
 
 def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
     """10 % of a reach of 100 % are 48 · 0.1 per cent of the width."""
     for ratio, verdict, ends in (
-        (Interval(1.1, 1.05, 1.2), Verdict.WORSE, (50.0, 4.8)),
-        (Interval(0.9, 0.8, 0.95), Verdict.BETTER, (45.2, 4.8)),
-        (Interval(1.1, 1.05, 1.2), Verdict.BETTER, (45.2, 4.8)),  # more requests per second
+        (Interval(1.1, 1.05, 1.2), Verdict.WORSE, ("50.0%", "4.8%")),
+        (Interval(0.9, 0.8, 0.95), Verdict.BETTER, ("45.2%", "4.8%")),
+        (Interval(1.1, 1.05, 1.2), Verdict.BETTER, ("45.2%", "4.8%")),  # more requests per second
     ):
         drawn = ET.fromstring(str(bar(ratio, verdict)))
         (box,) = drawn.iter("rect")
-        assert (box.get("x"), box.get("width")) == tuple(f"{end}%" for end in ends)
+        assert (box.get("x"), box.get("width")) == ends
         assert verdict.value in str(drawn.get("class"))
-
-
-_TYPES = paths.project_root() / "scripts" / "typescript"
 
 
 def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
@@ -111,42 +107,27 @@ def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
     assert found == [[*map(trends.write, values)], [spread(Interval(*one)) for one in ends]]
 
 
-def drawn(script: str, **table: Any) -> Any:
-    """A script's result of a table of six nights."""
-    figures = {"mean": [None, 2, None, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
-    usual = {
-        "label": "m", "anchor": "A", "time": [1, 2, 3, 4, 5, 6], "run": [*"abcdef"],
-        "note": [""] * 6, "changes": [],
-    }  # fmt: skip
-    given = {**usual, "metrics": [{"name": "x", "title": "x", **figures}], **table}
-    names = "{ points, columns, limits }"
-    head = f'const {names} = await import(js + "/chart.js"); const [metric] = given.metrics;'
-    return sites.node(f"{head} {script}", given)
+def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_only() -> None:
+    """By null; what is another line's is undefined. Ratios are changes since the first figure.
 
-
-def test_a_line_is_interrupted_by_missing_figures_only() -> None:
-    """By null; what is another line's is undefined, which JSON lacks."""
-    script = """
-        const other = [{ x: 2.5, mean: 1 }];
-        const own = columns([points(given, metric), other]);
-        result = [own[0], own[1].map((figure) => figure === undefined ? "-" : figure)];
+    Of twenty points one has an interval a hundred times as wide: it does not squeeze the others.
     """
-    xs, mean = drawn(script)
-    assert xs == [2, 2.5, 3, 4, 5, 6], "it begins with the first figure"
-    assert mean == [1, "-", None, 1.1, None, 1.5]
-
-
-def test_ratios_are_changes_since_the_first_figure() -> None:
-    assert drawn("result = points(given, metric).map((one) => one.mean)")[::4] == [1, 1.5]
-
-
-def test_few_wide_intervals_do_not_squeeze_the_others() -> None:
-    """Of twenty points one has an interval a hundred times as wide."""
-    found = drawn("""
-        result = limits([...Array(20).keys()].map((n) =>
-          ({ mean: 1, low: 1 - (n ? 0.02 : 0.9), high: 1 + (n ? 0.02 : 0.9) })));
-    """)
-    assert found == pytest.approx([0.98 - 0.0024, 1.02 + 0.0024])
+    figures = {"mean": [None, 2, None, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
+    metric = {"name": "x", "title": "x", **figures}
+    table = {"label": "m", "anchor": "A", "time": [1, 2, 3, 4, 5, 6], "run": [*"abcdef"]}
+    given = {**table, "note": [""] * 6, "changes": [], "metrics": [metric]}
+    script = """
+        const { points, columns, limits } = await import(js + "/chart.js");
+        const line = points(given, given.metrics[0]);
+        const own = columns([line, [{ x: 2.5, mean: 1 }]]);
+        const wide = (n) => (n ? 0.02 : 0.9);
+        result = [own[0], own[1].map((figure) => figure === undefined ? "-" : figure),
+          limits([...Array(20).keys()].map((n) =>
+            ({ mean: 1, low: 1 - wide(n), high: 1 + wide(n) })))];
+    """
+    xs, mean, limits = sites.node(script, given)
+    assert (xs, mean) == ([2, 2.5, 3, 4, 5, 6], [1, "-", None, 1.1, None, 1.5])
+    assert limits == pytest.approx([0.98 - 0.0024, 1.02 + 0.0024])
 
 
 @pytest.mark.skipif(not (_TYPES / "node_modules" / "uplot").exists(), reason="make check gets it")

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,6 @@ from duetbench.host.files import MOST_BYTES
 from duetbench.host.git import ask, credentials
 from histories import QUICK, hook, listing, make_remote, night_run, place_of, save
 from observatory.store import history_branch
-from observatory.store.change import Change
 from observatory.store.history_branch import (
     BRANCH,
     Patience,
@@ -162,19 +160,6 @@ def test_other_bytes_under_the_same_name_are_refused(remote: Remote, tmp_path: P
     assert here.read_bytes() == b"one"
 
 
-def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
-    """The record of a change that was closed takes the place of the open one, here and there."""
-    (record, *_) = made_up.records(made_up.imagine(0.5, 20, 1))
-    opened, shut = (record.model_copy(update={"status": name}) for name in ("open", "closed"))
-    target = tmp_path / "target"
-    for state, source in ((opened, tmp_path / "one"), (shut, tmp_path / "two")):
-        files.save(source, state)
-        sent(remote, *collect(source)[0])
-        pulled = pull(remote, target)
-        assert files.read(Change, target / "changes" / f"{record.id}.json") == state
-    assert pulled.replaced == (f"changes/{record.id}.json",)
-
-
 def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     good = save(tmp_path / "good", night_run())
     (path,) = result_files.runs(good)
@@ -206,18 +191,25 @@ def of_asv(folder: Path, seconds: float) -> Path:
     return folder
 
 
-def test_the_newest_figures_inside_the_process_stay(remote: Remote, tmp_path: Path) -> None:
-    """A night without a new commit measures it again; what asv writes for its site stays here."""
-    first, again = of_asv(tmp_path / "one", 1.0), of_asv(tmp_path / "two", 2.0)
-    place, end = f"asv/{foreign.MACHINES[0].id}", "py3.14-stackcurrent.json"
-    figures, generated = f"{place}/3f2a9c17-duetbench-{end}", f"{place}/3f2a9c17-load-runs-{end}"
-    files, _, others = collect(first)
-    assert [entry.path for entry in files] == [figures, f"{place}/machine.json"]
-    assert sorted(others) == ["asv/benchmarks.json", generated]
-    sent(remote, *files)
-    assert sent(remote, *collect(again)[0]).added == (figures,)
-    assert pull(remote, first).replaced == (figures,)
-    assert contents(first) == contents(again)
+def of_change(folder: Path, status: str) -> Path:
+    """A results folder with the record of a change."""
+    (record, *_) = made_up.records(made_up.imagine(0.5, 20, 1))
+    files.save(folder, record.model_copy(update={"status": status}))
+    return folder
+
+
+def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
+    """A change that was closed; asv's figures of a night without a new commit. Nothing else."""
+    for first, again, strangers in (
+        (of_change(tmp_path / "a", "open"), of_change(tmp_path / "b", "closed"), 0),
+        (of_asv(tmp_path / "c", 1.0), of_asv(tmp_path / "d", 2.0), 2),
+    ):
+        entries, _, others = collect(first)
+        assert len(others) == strangers, "what asv writes for its own site stays here"
+        sent(remote, *entries)
+        (newer,) = sent(remote, *collect(again)[0]).added
+        assert newer in pull(remote, first).replaced
+        assert (first / newer).read_bytes() == (again / newer).read_bytes()
 
 
 def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
@@ -237,11 +229,9 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
     cut = night_run(status="partial")
-    (entry,), (run,), _ = collect(save(tmp_path / "partial", cut))
+    (entry,), (run,), _ = collect(save(tmp_path, cut))
     assert (entry.path, run.status) == (cut.path, "partial")
-    finished = save(tmp_path / "both", night_run())
-    files.save(finished, cut)
-    (only,), (run,), _ = collect(finished)
+    (only,), (run,), _ = collect(save(tmp_path, night_run(), cut))
     assert (only.path, run.status) == (entry.path, "complete")
 
 
@@ -259,20 +249,10 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(remote: Remote, tmp_
     assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]
 
 
-def test_a_full_disk(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a push nor a pull leaves half a file; both say so, and work once there is room."""
-    source = save(tmp_path / "source", *(night_run(n) for n in range(3)))
-    files = collect(source)[0]
-    disk, target = tmp_path / "disk", tmp_path / "target"
-    disk.mkdir()
-    with small_disk(disk) as fill:
-        fill()
-        monkeypatch.setattr(tempfile, "tempdir", str(disk))
-        with pytest.raises(HistoryError, match=r"git init failed.*push them again later"):
-            push(files, remote, subject="Night", patience=FEW)
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    assert not git(place_of(remote), "for-each-ref")
-    sent(remote, *files)
+def test_a_full_disk(remote: Remote, tmp_path: Path) -> None:
+    """A pull leaves no half of a file, says so, and works once there is room."""
+    sent(remote, *collect(save(tmp_path / "source", *(night_run(n) for n in range(3))))[0])
+    target = tmp_path / "target"
     target.mkdir()
     with small_disk(target) as fill:
         fill()

@@ -17,7 +17,7 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
 from duetbench.host import files, result_files
 from observatory.store import kinds
-from observatory.store.points import AnchoredPoint, Points
+from observatory.store.points import Points
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,8 +35,8 @@ def run_at(
     )
 
 
-def test_a_run_is_named_after_time_profile_and_commit(tmp_path: Path) -> None:
-    """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
+def test_a_file_is_named_and_placed_by_its_content(tmp_path: Path) -> None:
+    """Runs in UTC whatever the offset, so that names sort by time; a missing commit is said."""
     for words, name in (
         (("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5), "094012Z-nightly-3f2a9c17"),
         (("2026-11-20T09:40:12Z", "quick", None), "094012Z-quick-nocommit"),
@@ -45,6 +45,18 @@ def test_a_run_is_named_after_time_profile_and_commit(tmp_path: Path) -> None:
     run = run_at("2026-12-31T23:30:00-01:00")
     place = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
     assert files.place(tmp_path, run) == place
+    result = foreign.points()
+    path = files.save(tmp_path, result)
+    of_machine, name = path.parents[1], path.name
+    assert of_machine == tmp_path / "points" / result.machine.id
+    assert (files.paths(Points, tmp_path), kinds.read_all(Points, tmp_path)) == ([path], [result])
+    another = of_machine.with_name("another") / "2026" / name
+    for moved in (path.with_name("another.json"), of_machine / "2025" / name, another):
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(moved)
+        with pytest.raises(RecordError, match=f"{moved}: expected it at points/.*{name} below"):
+            kinds.read_all(Points, tmp_path)
+        moved.rename(path)
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
@@ -140,10 +152,7 @@ def test_a_run_is_read_back_as_it_was_and_fits_its_budget() -> None:
     assert files.parse(Run, data, "x") == run
     assert len(run.results[0].launches[0].metrics) >= 32
     assert len(zlib.compress(data)) <= 50_000
-
-
-def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
-    """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none."""
+    # 1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none.
     good, bad = document()["results"][0]["launches"]
     assert (good["metrics"], bad["metrics"]) == ({"throughput": 1234.57, "requests": 1234567}, {})
     assert good["seconds"] == 17.8312
@@ -186,32 +195,3 @@ def test_the_schemas_in_results_are_those_of_the_types(
 ) -> None:
     stored = (ROOT / "results" / name).read_text("utf-8")
     assert stored == kinds.schema(kind), "make it again: observatory reference"
-
-
-@pytest.mark.parametrize(
-    ("duets", "width"), [(1, 1.960), (2, 12.706), (3, 4.303), (5, 2.776), (20, 2.093)]
-)
-def test_the_interval_is_wider_where_duets_are_few(duets: int, width: float) -> None:
-    """Student's t as tables have it; one count is no sample of one."""
-    point = AnchoredPoint(
-        metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets, excluded=0
-    )
-    half = math.exp(width * 0.01)
-    assert point.interval.ends == pytest.approx((2 / half, 2 * half), rel=1e-5)
-
-
-def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
-    result = foreign.points()
-    path = files.save(tmp_path, result)
-    place = f"points/{result.machine.id}/2026/{result.id}.json"
-    assert path.relative_to(tmp_path).as_posix() == place
-    assert (files.paths(Points, tmp_path), files.read(Points, path)) == ([path], result)
-    of_machine, name = path.parents[1], path.name
-    another = of_machine.with_name("another") / "2026" / name
-    for moved in (path.with_name("another.json"), of_machine / "2025" / name, another):
-        moved.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(moved)
-        with pytest.raises(RecordError, match=f"{moved}: expected it at {place} below"):
-            kinds.read_all(Points, tmp_path)
-        moved.rename(path)
-    assert kinds.read_all(Points, tmp_path) == [result]

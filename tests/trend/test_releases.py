@@ -49,40 +49,24 @@ def test_errors_of_two_releases_add_in_quadrature() -> None:
     assert swapped[JSON].verdict is Verdict.BETTER
 
 
-def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
-    """2.2 standard errors leave out no change alone (t of 20 is 2.09), and not among two."""
-    base = release_points("1", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
-    error = math.hypot(0.003, 0.003)
-    ratio = math.exp(math.log1p(0.002) + 2.2 * error)  # beyond the relevance floor of CPU
-    head = release_points("2", "1", 8, gil=(ratio, 0.003), free=(1.0, 0.003))
-    both = effects(base, head)
-    assert (both[JSON].ratio.low or 0) > 1.002
-    assert both[JSON].verdict is Verdict.UNKNOWN
-    alone = [one.model_copy(update={"cases": one.cases[:1]}) for one in (base, head)]
-    assert effects(*alone)[JSON].verdict is Verdict.WORSE
-    assert (effects(*alone)[JSON].detectable or 0) < (both[JSON].detectable or 0)
-    same = effects(FIRST, SECOND)
-    assert same[JSON].verdict is Verdict.SAME  # all of ±0.69 % is within 1 %
-    assert same[FREE].verdict is Verdict.UNKNOWN
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> None:
     """The last step, of 2.6 standard errors, is called alone, and not among twelve."""
+    # Beyond the relevance floor of CPU.
     ratio = math.exp(sign * (math.log1p(0.002) + 2.6 * math.hypot(0.003, 0.003)))
     levels = [1.0] * 6 + [1.2**sign] * 6 + [1.2**sign * ratio]
     files = [
         release_points(f"{n}", f"{n - 1}", n + 1, gil=(level, 0.003), free=(1.0, 0.003))
         for n, level in enumerate(levels)
     ]
-
-    def called(*points: Points) -> dict[str, Verdict | None]:
-        results = results_of(*points).items()
-        return {name: result.moved[0].verdict for name, result in results if result.moved}
-
+    alone, among = results_of(*files[-2:])["12"], results_of(*files)
     verdict = Verdict.WORSE if sign > 0 else Verdict.BETTER
-    assert called(*files[-2:]) == {"12": verdict}
-    assert called(*files) == {"6": verdict}
+    assert [effect.verdict for effect in alone.moved] == [verdict]
+    assert [version for version, result in among.items() if result.moved] == ["6"]
+    assert (alone.detectable or 0) < (among["12"].detectable or 0)
+    same = effects(FIRST, SECOND)
+    assert same[JSON].verdict is Verdict.SAME  # all of ±0.69 % is within 1 %
+    assert same[FREE].verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -125,25 +109,19 @@ def a_quote(ratio: float, spread: float = 0.001, metric: str = CPU, case: str = 
     )  # fmt: skip
 
 
-def test_requests_come_before_starts_and_memory() -> None:
-    """If they are large enough to act on: 2 % of CPU, 10 % of a start, 5 % of memory."""
-    small, large = a_quote(1.01, 0.001), a_quote(1.03, 0.02)
-    start = a_quote(1.5, 0.01, "start_cpu")
-    memory = a_quote(2.0, 0.01, "pss_steady")
-    every = [memory, start, large]
-    for left in (large, start, memory):
-        assert quotes._choose(every) == left
-        every.remove(left)
-    assert quotes._choose([small, memory]) == memory
-    assert quotes._choose([small, a_quote(1.04, 0.01, "pss_steady")]) == small
+def test_one_measurement_of_a_release_is_quoted() -> None:
+    """The largest on requests, starts, or memory, if it is large enough to act on: 2, 10, 5 %.
 
-
-def test_the_largest_case_counts_as_its_narrowest_measurement_has_it() -> None:
-    """30 % known to within 10 % are 20 % known to within 1 %, which are more than 15 %."""
-    loud, narrow = a_quote(1.3, 0.1), a_quote(1.2, 0.01)
-    other = a_quote(1.15, 0.001, case="c/d/py3.14")
-    assert quotes._choose([loud, other, narrow]) == narrow
-    assert quotes._choose([loud, other]) == loud
+    Of one case the narrowest measurement counts: 30 % to within 10 % are 20 % to within 1 %.
+    """
+    small, large, start = a_quote(1.01), a_quote(1.03, 0.02), a_quote(1.5, 0.01, "start_cpu")
+    memory, little = a_quote(2.0, 0.01, "pss_steady"), a_quote(1.04, 0.01, "pss_steady")
+    loud, narrow, other = a_quote(1.3, 0.1), a_quote(1.2, 0.01), a_quote(1.15, case="c/d/py3.14")
+    for chosen, *others in (
+        (large, memory, start), (start, memory), (memory, small), (small, little),
+        (narrow, loud, other), (loud, other),
+    ):  # fmt: skip
+        assert quotes._choose([*others, chosen]) == chosen
 
 
 def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
@@ -162,17 +140,13 @@ def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
     assert (quote.ratio.estimate, quote.machine, quote.metric) == (0.8, "x", "throughput")
     assert quote.verdict is Verdict.WORSE, "fewer requests are worse"
     assert quoting.finding(quote) == "fastapi 0.142.0 serves 20 % fewer requests per second for a/b"
+    start = a_quote(0.903, 0.01, "start_cpu", "start-up/models/current/py3.14")
+    assert quoting.finding(start) == (
+        "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
+    )
     assert quotes.quote_of(record, {quote.key: quote}) == quote
     both = synthetic.share(old, new, low=1.09, ratio=1.1, high=1.11)
     together = quotes.quotes({}, [synthetic.change_record(shares=(both,), culprit=old)])
     assert [quote.together for quote in together.values()] == [
         ("fastapi 0.143.0",), ("fastapi 0.142.0",),
     ]  # fmt: skip
-
-
-def test_findings_read_as_sentences() -> None:
-    start = a_quote(0.903, 0.01, "start_cpu", "start-up/models/current/py3.14")
-    assert quoting.finding(start) == (
-        "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
-    )
-    assert math.isclose(start.size, -math.log(0.903))

@@ -2,37 +2,37 @@
 
 import math
 from datetime import UTC, datetime
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import synthetic
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
+from duetbench.core.change import Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
+from duetbench.host import files
 from duetbench.load.summary import estimate, summarise_case
-from observatory.trend.reading import trend_points
+from observatory.store.points import join
+from observatory.trend.reading import read, trend_points
 from observatory.trend.table import points, tables
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 HALF = T_2 / math.sqrt(3)
 
 
-@pytest.mark.parametrize(
-    ("figures", "mean", "high"),
-    [
+def test_launches_give_a_mean_and_an_interval() -> None:
+    for figures, mean, high in (
         # The logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3).
         ([1.0, 10.0, 100.0], 10, 10 ** (1 + HALF)),
         # Zeros are averaged as they are, as nothing has no logarithm: mean 3, sd 3.
         ([0.0, 3.0, 6.0], 3, 3 + 3 * HALF),
-    ],
-)
-def test_launches_give_a_mean_and_an_interval(
-    figures: list[float], mean: float, high: float
-) -> None:
-    found = estimate(figures)
-    assert [found.estimate, found.high] == pytest.approx([mean, high], rel=1e-5)
-    assert found.n == len(figures)
+    ):
+        found = estimate(figures)
+        assert [found.estimate, found.high] == pytest.approx([mean, high], rel=1e-5)
+        assert found.n == len(figures)
     assert estimate([5.0]) == Interval(5.0)
 
 
@@ -62,15 +62,9 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
         (FlagName.HOST_NOISE, 1),
         (FlagName.FEW_LAUNCHES, 2),
     ]
-
-
-def test_a_case_without_good_launches_has_no_figures() -> None:
-    case = synthetic.make_case("x/json/a")
-    failed = synthetic.failed(case.id, 0, FlagName.NOT_READY, "10 s")
-    bad = summarise_case(CaseResult(case=case, launches=(failed,)), 3)
-    assert (bad.status, bad.metrics, bad.warnings) == ("failed", {}, ())
-    absent = summarise_case(CaseResult(case=case), 3)
-    assert (absent.status, absent.metrics, absent.expected) == ("not measured", {}, 3)
+    for launches, status in ((result.launches[1:2], "failed"), ((), "not measured")):
+        bad = summarise_case(CaseResult(case=case, launches=launches), 3)
+        assert (bad.status, bad.metrics, bad.warnings) == (status, {}, ())
 
 
 def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
@@ -79,6 +73,17 @@ def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
     assert trend_points([new, old]) == ((new,), (
         "No trend shows 3 points against the anchor A: the newest anchor is B",
     ))  # fmt: skip
+
+
+def test_an_id_belongs_to_one_file(tmp_path: Path) -> None:
+    """Pages and series are named after it; what cannot be read is told, and the rest is read."""
+    for machine in ("one", "two"):
+        files.save(tmp_path, a_file(1, of(CASE, ratio(1.1)), id="same", machine=machine))
+    sources = read(tmp_path)
+    (problem,) = sources.problems
+    one, two = (f"points/{machine}/2026/same.json" for machine in ("one", "two"))
+    assert problem == f"{two}: its id is that of {one}: rename the wrong one"
+    assert [table.machine for table in sources.tables] == ["one"]
 
 
 def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
@@ -94,6 +99,14 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
     assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
     assert [lost.case for lost in found.missing] == ["third"]
     assert found.id == again.id
+    # The first release of a span that is measured later does not know the one before it.
+    known, unknown = (
+        file.model_copy(
+            update={"release": Release(package="fastapi", version="1.2", previous=previous)}
+        )
+        for file, previous in ((first, "1.1"), (again, None))
+    )
+    assert join([known, unknown]).previous == "1.1"
 
 
 def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
@@ -113,6 +126,9 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     assert (figure.estimate, *figure.ends) == pytest.approx(
         (1.1, 1.1 * math.exp(-half), 1.1 * math.exp(half))
     )
+    # Two duets may differ beyond all numbers; pages need one.
+    (wild,) = tables([a_file(3, of(CASE, ratio(1e3, se=7, duets=2)))])
+    assert np.isfinite(wild.figures[0, 0, wild.metrics.index(CPU)]).all()
     # What has no points has the reason, and the stack that it has elsewhere.
     assert [point.reason for point in points(table, OTHER, CPU)] == ["", "no server"]
     assert table.cases[OTHER] == "current"

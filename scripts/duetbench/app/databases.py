@@ -159,30 +159,27 @@ def find(
     is not set, or what it names cannot be copied.
     """
     names = re.findall(r"\{(\w+)\}", text) or [text]
-    if lacking := [name for name in names if name not in variables]:
-        declaring = hints.find_files(folders).get(lacking[0])
-        where = (
-            f"--env-file {declaring}, which has it" if declaring else "the --env-file that has it"
-        )
-        raise UsageError(
-            f"{OPTION}: {lacking[0]} is not set: set it, or add --env {lacking[0]}=… or {where}"
-        )
-    whole = names == [text]
+    if lacking := next((name for name in names if name not in variables), ""):
+        file = hints.find_files(folders).get(lacking)
+        where = f"--env-file {file}, which has it" if file else "the --env-file that has it"
+        advice = f"set it, or add --env {lacking}=… or {where}"
+        raise UsageError(f"{OPTION}: {lacking} is not set: {advice}")
+    variable, whole = names[-1], names == [text]
     address = variables[text] if whole else text.format_map(variables)
     if parts := _POSTGRES.fullmatch(address):
         head, name, tail = parts.groups()
-        return Database(names[-1], whole, head, name, tail, python)
+        return Database(variable, whole, head, name, tail, python)
     if parts := _SQLITE.fullmatch(address):
         scheme, path, tail = parts.groups()
         for slash in ("/", ""):  # before a path, most have one
             place = folders[0] / path.removeprefix(slash)
             if path.startswith(slash) and place.is_file():
                 name = str(place.resolve())
-                return Database(names[-1], whole, scheme + slash, name, tail, python)
-        raise UsageError(f"{OPTION} {names[-1]}: expected a file of SQLite, found no {path}")
+                return Database(variable, whole, scheme + slash, name, tail, python)
+        raise UsageError(f"{OPTION} {variable}: expected a file of SQLite, found no {path}")
     scheme, sign, _ = address.partition("://")
     raise UsageError(
-        f"{OPTION} {names[-1]}: expected the address of a database of PostgreSQL or SQLite, such "
+        f"{OPTION} {variable}: expected the address of a database of PostgreSQL or SQLite, such "
         f"as postgresql://user@host/name, found {f'{scheme}://…' if sign else 'another value'}"
     )
 

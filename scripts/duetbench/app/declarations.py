@@ -75,7 +75,7 @@ Place = tuple[str | int, ...]
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
-DOCUMENTED: Final = "only documented keys"
+DOCUMENTED: Final = "only the keys that docs/reference.md names"
 
 
 def several(value: object) -> object:

@@ -8,12 +8,10 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-
-from packaging.specifiers import SpecifierSet
 
 from duetbench.app import interpreters, revisions, servers, stacks, target_locks, tools
 from duetbench.app.declarations import project_name, read_pyproject
@@ -92,7 +90,7 @@ def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     if environment is None:
         return None, ()
     asked = target_locks.direct(root, revisions.within(root), project.target)
-    lacking = sorted({package.name for package in asked if not environment.has(package)})
+    lacking = environment.lacking(asked)
     if not environment.chosen and (lacking or not asked):
         return None, ()
     return environment, lacking
@@ -131,7 +129,7 @@ def deploy_all(
     deployed: list[Subject] = []
     like: tuple[Stack, Stack] | None = None
     served = ((SERVERS[way.server or server], way.loop) for way in ways)
-    needs = {name for by, loop in served for name in by.needs(interface, loop)}
+    needs = {name for by, loop in served for name in by.needs(loop)}
     for bare, own in reversed(sides):
         stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
         like = own, stack
@@ -153,36 +151,27 @@ def _choose_way(
     named = all("server" in side.values for side in settings)
     usual = {"server": settings[-1].values["server"]} if named else {}
     values = (*(side.values for side in settings), usual)
-    ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
-    if (interface := head.target.interface) is None:
+    ways = [head.target.model_copy(update=one) for one in values]
+    interface, factory, choice = head.target.interface, head.target.factory, ways[-1]
+    if interface is None:
         env = {**head.target.env, **settings[-1].env}
-        trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
-        interface, made = _import(trial, own, narrator)
-        ways = [way.model_copy(update={"factory": made}) for way in ways]
-    choice, notes = ways[-1], list[str]()
+        trial = replace(head, target=choice.model_copy(update={"env": env}))
+        interface, factory = _import(trial, narrator)
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
     server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
     free = any(python.free_threaded for python in head.interpreters.values())
     started = () if choice.server else servers.start_commands(head.root, choice.app)
-    if start := next((one for one in started if one.serves(interface, free_threaded=free)), None):
-        server, notes = start.server, [f"served by {start}"]
-        threads = start.threads if interface == "wsgi" else None
-        ways = [
-            way.model_copy(
-                update={
-                    "loop": start.loop if way.loop == AUTO else way.loop,
-                    "threads": way.threads or threads,
-                }
-            )
-            for way in ways
-        ]
-    if len({way.loop for way in ways}) > 1:
-        # What one side names is installed for both.
-        ways = [
-            way.model_copy(update={"loop": loop_taken(server, way.loop, own.packages)})
-            for way in ways
-        ]
-    return interface, server, ways, notes
+    start = next((one for one in started if one.serves(interface, free_threaded=free)), None)
+    server, loop = (start.server, start.loop) if start else (server, AUTO)
+    threads = start.threads if start and interface == "wsgi" else None
+    loops = [loop if way.loop == AUTO else way.loop for way in ways]
+    if len({*loops}) > 1:  # what one side names is installed for both
+        loops = [loop_taken(server, name, own.packages) for name in loops]
+    taken = [
+        way.model_copy(update={"factory": factory, "loop": name, "threads": way.threads or threads})
+        for way, name in zip(ways, loops, strict=True)
+    ]
+    return interface, server, taken, [f"served by {start}"] if start else []
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
@@ -259,33 +248,24 @@ def _interpreters(
 ) -> Mapping[str, Interpreter]:
     """Choose the interpreters that are asked for, by name; or that of the environment.
 
-    Of an environment whose packages are not used, it is taken if a copy's metadata allow it. One
-    that lacks a package may be for something else.
+    That of one whose packages are not used comes before others. One that lacks a package may be for
+    something else.
     """
     asked: Sequence[str | None] = project.target.python
-    pythons: list[Interpreter] = []
     if environment is not None:
         pythons = [interpreters.identify(environment.executable)]
-    elif not asked:
-        with suppress(SetupError):  # it does not run, or is too old
-            running, lacking = _running(project)
-            if running is not None and not lacking:
-                python = interpreters.identify(running.executable)
-                allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
-                if SpecifierSet(allowed).contains(python.version, prereleases=True):
-                    pythons = [python]
-    if not pythons:
-        pythons = [interpreters.choose(place, one, narrator) for one in asked or (None,)]
+    else:
+        running, lacking = (None, ()) if asked else _running(project)
+        usual = running.executable if running and not lacking else None
+        pythons = [interpreters.choose(place, one, narrator, usual) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 
-def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it, without a server."""
     case = trial.declared_cases()[0]
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assemble(
-        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: own
-    )  # nothing is loaded
+    testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
     try:
         with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
             return find_interface(SideCase(case, testbed), log)

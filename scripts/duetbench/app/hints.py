@@ -66,13 +66,11 @@ def advise(symptoms: Symptoms) -> str:
     """Say in a sentence what to do about a failure; empty if that is unknown."""
     parts = _CHAIN.split(symptoms.printed)[::-1]  # the cause comes last
     for part, (pattern, row) in product(parts, _TABLE.items()):
-        error = last_exception(part) or part
-        if match := re.search(pattern, error, re.MULTILINE):
+        if match := re.search(pattern, last_exception(part) or part, re.MULTILINE):
             sentence = match.expand(row) if isinstance(row, str) else row(match, symptoms)
             if sentence:
-                for name in ("source", "python"):
-                    sentence = sentence.replace(f"{{{name}}}", getattr(symptoms, name))
-                return sentence
+                sentence = sentence.replace("{source}", symptoms.source)
+                return sentence.replace("{python}", symptoms.python)
     return ""
 
 
@@ -84,34 +82,24 @@ def _path(_match: re.Match[str], symptoms: Symptoms) -> str:
     return "If it has no such path, or answers WebSockets there, name another one with --path"
 
 
-def _module(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a module that is missing; of a part of the application's own, its build may write it."""
-    name, module = match[1], symptoms.module
+def _missing(match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of a module, or a part of one: of the application's own, its build may write it."""
+    name, own = match[1] or match[2], symptoms.module
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or _REMOVED.fullmatch(top):
         return _TOO_OLD
-    if f"{module}.".startswith(f"{name}."):
+    if f"{own}.".startswith(f"{name}."):
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
-    if top == module.partition(".")[0]:
+    if top == own.partition(".")[0]:
         return ""
+    if match[2]:
+        return f"The code expects another version of {top} than {{source}} has"
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
     return (
         f"{{source}} has no package with {top}: install it, or name a group, an extra or another "
         "file by --with groups=, extras= or packages="
     )
-
-
-def _part(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a part that a module lacks."""
-    name = match[1]
-    if name == symptoms.module:
-        return "`duetbench init` finds applications"
-    if (top := name.partition(".")[0]) == symptoms.module.partition(".")[0]:
-        return ""
-    if top in sys.stdlib_module_names:
-        return _TOO_OLD
-    return f"The code expects another version of {top} than {{source}} has"
 
 
 def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -122,23 +110,22 @@ def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
 
 def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
     """Name a file that sets variables, maybe with a prefix, and options for others."""
+    own, options = find_files(symptoms.folders), dict[str, None]()
     if not (names := [name for name in names if name not in symptoms.variables]):
         return ""
-    own = find_files(symptoms.folders)
-    files = {name: next((own[key] for key in own if key.endswith(name)), "") for name in names}
-    options = [f"--env-file {file}" for file in dict.fromkeys(filter(None, files.values()))]
-    options += [f"--env {name}=VALUE" for name in names if not files[name]]
+    for name in names:
+        file = next((own[key] for key in own if key.endswith(name)), "")
+        options[f"--env-file {file}" if file else f"--env {name}=VALUE"] = None
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {LACKING} {' '.join(options)}"
 
 
 def find_files(folders: Sequence[Path]) -> dict[str, str]:
     """Find files of variables in some folders: variable → file, as a path from the first folder."""
     own: dict[str, str] = {}
-    for folder in folders:
-        for file in sorted(folder.glob("*env*")):
-            with suppress(OSError, UsageError):
-                place = shlex.quote(os.path.relpath(file, folders[0]))
-                own = {key: place for key, text in read_variables(file).items() if text} | own
+    for file in (file for folder in folders for file in sorted(folder.glob("*env*"))):
+        with suppress(OSError, UsageError):
+            place = shlex.quote(os.path.relpath(file, folders[0]))
+            own = {key: place for key, text in read_variables(file).items() if text} | own
     return own
 
 
@@ -162,8 +149,7 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
     r"No module named 'pkg_resources'": "It is a part of setuptools before 82, which is not among "
     "the packages of {source}: add 'setuptools<82' there, or name another file by --with packages=",
-    r"No module named '([\w.]+)'": _module,
-    r"(?:cannot import name '\w+' from|module) '([\w.]+)'": _part,
+    r"No module named '([\w.]+)'|(?:cannot import name '\w+' from|module) '([\w.]+)'": _missing,
     # Under Python 3.14: older users of asyncio, and Pydantic 1.
     r"no current event loop|unable to infer type for attribute": _TOO_OLD,
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,29 +43,19 @@ JIT: Final = "PYTHON_JIT"
 """Switches the JIT on, in an interpreter that has one."""
 
 _PROOF: Final = """
-import json, os, platform, re, sys, sysconfig
+import json, os, platform, sys, sysconfig
 get = sysconfig.get_config_var
 jit = getattr(sys, "_jit", None)
-allocator = "pymalloc" if get("WITH_PYMALLOC") else "malloc"
-if get("Py_GIL_DISABLED"):
-    allocator = "mimalloc"
-try:
-    policy = open("/sys/kernel/mm/transparent_hugepage/enabled").read()
-    mode = re.search(r"\\[(.+)\\]", policy)[1]
-    maps = open("/proc/self/smaps").read()
-    advice = "asked for" if re.search("^VmFlags:.* hg( |$)", maps, re.M) else "not asked for"
-except OSError:
-    mode = advice = "unknown"
+options = (get("CONFIG_ARGS") or "").split()
+options = " ".join(word for word in options if not word.startswith("'--prefix="))
 print(json.dumps({
     "executable": os.path.realpath(sys.executable),
     "version": platform.python_version(),
     "free_threaded": bool(get("Py_GIL_DISABLED")),
     "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
-    "compiler": platform.python_compiler(),
-    "configure": get("CONFIG_ARGS") or "",
-    "cflags": get("PY_CFLAGS") or "",
+    "build": f"{platform.python_compiler()}; {options}; {get('PY_CFLAGS') or ''}",
     "jit": bool(jit and jit.is_available()),
-    "memory": f"{allocator}; huge pages {advice} (transparent_hugepage: {mode})",
+    "sites": [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")],
 }))
 """
 _ANSWER_S: Final = 30
@@ -81,12 +71,6 @@ _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Lock of a tool that may keep environments elsewhere → how it tells their Python."""
 
-_SITES: Final = """
-import json, os, sys
-sites = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
-print(json.dumps({"sites": sites, "version": sys.version_info[:2],
-    "suffix": getattr(sys, "abiflags", "").replace("d", "")}))
-"""
 _SHEBANG: Final = 300  # bytes in which a script names its Python
 _COMPILED: Final = (".so", ".pyd")
 
@@ -112,77 +96,58 @@ def read(name: str, target: Path) -> Interpreter | None:
     facts = cache.facts(target)
     if facts is None or not Path(facts["executable"]).is_file():
         return None
-    return Interpreter.model_validate({"name": name, **facts})
+    return Interpreter.model_validate({**facts, "name": name})
 
 
 def prove(executable: Path) -> dict[str, Any]:
-    """Start an interpreter and let it describe itself.
+    """Start an interpreter, perhaps of an environment, and let it describe itself.
 
     Returns:
         executable (the real one, behind a script or link), version, free_threaded (how it was
-        built), gil (whether the GIL is on now), compiler, configure, cflags, jit (whether it was
-        built with one), memory.
+        built), gil (whether the GIL is on now), build (compiler and flags), jit (whether it was
+        built with one), sites (folders of packages, in the order of its search path).
 
     Raises SetupError if it cannot be started, or prints something else.
     """
     try:
         process = subprocess.run(
-            [executable, "-I", "-S", "-c", _PROOF],
-            capture_output=True,
-            check=True,
-            timeout=_ANSWER_S,
-            env={},  # PYTHON_GIL=1 and the like do not belong to the build
-        )
-        return dict(json.loads(process.stdout))
-    except (OSError, subprocess.SubprocessError, TypeError, ValueError) as error:
+            [executable, "-E", "-c", _PROOF],  # PYTHON_GIL=1 and the like do not belong to it
+            capture_output=True, check=True, timeout=_ANSWER_S, cwd="/", text=True,
+        )  # fmt: skip
+        return dict(json.loads(process.stdout.splitlines()[-1]))
+    except (IndexError, OSError, subprocess.SubprocessError, TypeError, ValueError) as error:
         raise SetupError(f"{executable} does not run: {error}; run `duetbench setup`") from error
 
 
-def record(interpreter: Interpreter) -> InterpreterRecord:
-    """Describe an interpreter as it is now; raises SetupError if it does not run."""
-    # Its memory also depends on settings of the machine.
-    memory = prove(interpreter.executable)["memory"]
-    fields = interpreter.model_dump(exclude={"executable"})
-    return InterpreterRecord.model_validate({**fields, "memory": memory})
-
-
-def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts:
-    """Return the facts of an interpreter, all but its name, to record or to use at once.
-
-    `executable` may be a script or a link that starts it. Raises SetupError if it does not run.
-    """
-    proof = prove(executable)
-    options = " ".join(
-        option for option in proof["configure"].split() if not option.startswith("'--prefix=")
-    )
-    return {
-        "origin": origin,
-        "executable": proof["executable"],
-        "version": proof["version"],
-        "free_threaded": proof["free_threaded"],
-        "jit": jit and proof["jit"],
-        "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
-    }
-
-
-def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:
+def choose(
+    root: Path, asked: str | None, narrator: Narrator, usual: Path | None = None
+) -> Interpreter:
     """Let uv find an interpreter for a project, or install one.
 
     `asked` is a version as uv writes it, such as 3.13t, perhaps with the JIT: 3.15-jit; None: what
-    the project's files say. Raises SetupError if there is none, or it cannot be measured.
+    the project's files say, first the `usual` one, of an environment. Raises SetupError if
+    there is none, or it cannot be measured.
     """
-    jit = bool(asked) and str(asked).endswith(_JIT_SUFFIX)
-    folders = [
-        file.parent for file in (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
-    ]
+    version = (asked or "").removesuffix(_JIT_SUFFIX)
+    jit = version != (asked or "")
+    stamps = (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
+    folders = [file.parent for file in stamps]
     ours = {place: python for place in folders if (python := read(place.name, place))}
-    ordered = sorted(ours.values(), key=lambda python: _order(python, jit=jit))
-    search = [str(python.executable.parent) for python in ordered]
+
+    def order(python: Interpreter) -> tuple[bool, bool, bool, tuple[int, ...]]:
+        """Of ours uv takes the first that fits: final versions before others, then newer ones."""
+        own = Version(python.version)
+        newest = tuple(-number for number in own.release)
+        return python.jit != jit, python.free_threaded, own.is_prerelease, newest
+
+    search = [str(python.executable.parent) for python in sorted(ours.values(), key=order)]
+    if usual:
+        with suppress(SetupError):  # it does not run, or is too old
+            search.insert(0, str(identify(usual).executable.parent))
     what = f"Python {asked}" if asked else f"Python for {root.name}"
     with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
         argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
-        argv += ["--python-preference", "system"]
-        argv += ["--python", asked.removesuffix(_JIT_SUFFIX)] if asked else []
+        argv += ["--python-preference", "system", *(["--python", version] if asked else [])]
         path = os.pathsep.join((*search, os.environ.get("PATH", os.defpath)))
         env = {"PATH": path, "UV_HTTP_RETRIES": "0"}  # an unreachable server is not slow
         log = command.new_log("python", cache.digest(str(root)))
@@ -193,31 +158,28 @@ def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:
             raise SetupError(f"{error}; choose another one by --with python=") from error
     if found.jit != jit:
         raise SetupError(f"{found.executable} has no JIT: install a CPython that is built with it")
-    for folder, python in ours.items():
-        if python.executable == found.executable and python.jit == jit:
-            cache.touch(folder)
+    for place, python in ours.items():
+        if (python.executable, python.jit) == (found.executable, jit):
+            cache.touch(place)
             return python
     return found
 
 
-def _order(python: Interpreter, *, jit: bool) -> tuple[bool, bool, bool, tuple[int, ...]]:
-    """Of ours uv takes the first that fits: final versions before others, then newer ones."""
-    version = Version(python.version)
-    newest = tuple(-number for number in version.release)
-    return python.jit != jit, python.free_threaded, version.is_prerelease, newest
+def identify(
+    program: Path, name: str = "", origin: str = "found", *, jit: bool = False
+) -> Interpreter:
+    """Describe the interpreter behind a program, such as an environment's, a link or a script.
 
-
-def identify(program: Path, *, jit: bool = False) -> Interpreter:
-    """Describe the interpreter behind a program, such as an environment's or a script.
-
-    Raises SetupError if it does not run, or is too old.
+    The default name is that of its version. Raises SetupError if it does not run, or is too old.
     """
-    facts = describe(program, "found", jit=jit)
-    if Version(facts["version"]) < OLDEST:
-        raise SetupError(f"{program} is Python {facts['version']}: expected {OLDEST} or newer")
-    kind = InterpreterKind(free_threaded=facts["free_threaded"], jit=facts["jit"])
-    name = ".".join(facts["version"].split(".")[:2]) + kind.suffix
-    return Interpreter.model_validate({"name": name, **facts})
+    proof = prove(program)
+    if Version(proof["version"]) < OLDEST:
+        raise SetupError(f"{program} is Python {proof['version']}: expected {OLDEST} or newer")
+    kind = InterpreterKind(free_threaded=proof["free_threaded"], jit=jit and proof["jit"])
+    usual = ".".join(proof["version"].split(".")[:2]) + kind.suffix
+    facts = {key: proof[key] for key in ("executable", "version", "build")}
+    more = {"name": name or usual, "origin": origin, **kind.model_dump()}
+    return Interpreter.model_validate({**facts, **more})
 
 
 @dataclass(frozen=True)
@@ -237,22 +199,9 @@ class Environment:
     chosen: bool = True
 
     @cached_property
-    def _facts(self) -> dict[str, Any]:
-        """Ask its Python; raises SetupError if that does not run."""
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        try:
-            process = subprocess.run(
-                [self.executable, "-c", _SITES],
-                capture_output=True, check=True, timeout=_ANSWER_S, env=variables, cwd="/",
-            )  # fmt: skip
-            return dict(json.loads(process.stdout))
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise SetupError(f"{self.executable} does not run: {error}") from error
-
-    @property
     def sites(self) -> tuple[Path, ...]:
-        """Its folders of packages, in the order of its search path."""
-        return tuple(Path(place) for place in self._facts["sites"])
+        """Its folders of packages, in the order of its search path; SetupError: it does not run."""
+        return tuple(map(Path, prove(self.executable)["sites"]))
 
     @cached_property
     def _infos(self) -> dict[str, Path]:
@@ -271,11 +220,16 @@ class Environment:
         """Name → version of what is installed in it."""
         return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
 
-    def has(self, requirement: Requirement) -> bool:
-        """Whether a package is installed; of one that nobody chose, in a version that fits."""
-        version = self.packages.get(canonicalize_name(requirement.name), "")
-        return bool(version) and (
-            self.chosen or requirement.specifier.contains(version, prereleases=True)
+    def lacking(self, asked: Iterable[Requirement]) -> list[str]:
+        """List packages that are not there; of one that nobody chose, in a version that fits."""
+        there = self.packages
+        return sorted(
+            {
+                one.name
+                for one in asked
+                if (name := canonicalize_name(one.name)) not in there
+                or not (self.chosen or one.specifier.contains(there[name], prereleases=True))
+            }
         )
 
     @cached_property
@@ -305,24 +259,15 @@ class Environment:
         for place in self._infos.values():
             with suppress(OSError, ValueError):
                 url = str(json.loads((place / "direct_url.json").read_text("utf-8"))["url"])
-                if Path(unquote(urlsplit(url).path)).is_relative_to(self.top):
-                    lines = (place / "RECORD").read_text("utf-8").splitlines()
-                    if any(line.partition(",")[0].endswith(_COMPILED) for line in lines):
-                        return True
+                lines = (place / "RECORD").read_text("utf-8").splitlines()
+                built = any(line.partition(",")[0].endswith(_COMPILED) for line in lines)
+                if built and Path(unquote(urlsplit(url).path)).is_relative_to(self.top):
+                    return True
         return False
 
-    def link(self, target: Path, final: Path, base: Path) -> None:
-        """Fill a folder, which will be `final`, with links to its packages, for a base Python."""
-        major, minor = self._facts["version"]
-        name = f"python{major}.{minor}"
-        site = target / "lib" / f"{name}{self._facts['suffix']}" / "site-packages"
-        programs = target / "bin"
-        programs.mkdir(parents=True, exist_ok=True)
-        for program in ("python", "python3", name):
-            (programs / program).symlink_to(base)
-        (target / "pyvenv.cfg").write_text(
-            f"home = {base.parent}\ninclude-system-site-packages = false\n", "utf-8"
-        )
+    def link(self, target: Path, final: Path) -> None:
+        """Fill an empty environment, which will be in the folder `final`, with links to it."""
+        (site,) = target.glob("lib/python*/site-packages")
         used = {*self._infos.values()}
 
         def hidden(folder: str, names: list[str]) -> list[str]:
@@ -337,8 +282,8 @@ class Environment:
         there = os.fsencode(final / "bin/python")
         for file in self.executable.parent.iterdir():
             if file.is_file() and here in file.open("rb").read(_SHEBANG):
-                (programs / file.name).write_bytes(file.read_bytes().replace(here, there))
-                (programs / file.name).chmod(0o755)
+                (target / "bin" / file.name).write_bytes(file.read_bytes().replace(here, there))
+                (target / "bin" / file.name).chmod(0o755)
 
 
 def _named(text: str) -> list[Path]:
@@ -395,11 +340,10 @@ def _link(source: str, target: str) -> str:
     place = Path(target)
     if os.path.lexists(place):
         return target
-    try:
-        if not target.endswith(".py"):
+    if not target.endswith(".py"):
+        with suppress(OSError):  # on another file system, or another user's
             place.hardlink_to(source)
             return target
-    except OSError:  # on another file system, or another user's
         if ".so" in place.name:
             return str(shutil.copy2(source, place))
     place.symlink_to(source)

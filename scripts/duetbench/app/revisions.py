@@ -11,7 +11,7 @@ whole repository; its path is that of the folder in it that contains the applica
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,23 +160,21 @@ def add_uncommitted(root: Path, place: Path) -> tuple[list[str], list[str]]:
     leave are not among them, nor new code, which belongs to the checkout alone. Also return the
     names that are too large. `place` is `root`'s in the copy.
     """
-    repository = top(root)
-    if repository is None:
-        return [], []
+    added, large = list[str](), list[str]()
+    if (repository := top(root)) is None:
+        return added, large
     usual = ("ls-files", "-z", "--others", "--exclude-standard")
     listed = git.ask(repository, *usual, "--ignored", "--directory").split("\0")
     new = git.ask(repository, *usual).split("\0")
-    listed += [name for name in new if not name.endswith(".py")]
-    target = paths.above(place, len(within(root).parts))
-    added, large, room = list[str](), list[str](), _MOST_BYTES
-    for name in filter(None, listed):
-        files = [*_walk(repository, [name])]
-        size = sum(file.stat().st_size for file in files)
+    target, room = paths.above(place, len(within(root).parts)), _MOST_BYTES
+    for name in filter(None, (*listed, *(name for name in new if not name.endswith(".py")))):
+        files = [*_walk(repository, Path(name))]
+        size = sum((repository / file).stat().st_size for file in files)
         if size > room or len(added) + len(files) > _MOST_FILES:
             large.append(name)
             continue
         room -= size
-        for file in (file.relative_to(repository) for file in files):
+        for file in files:
             if not (target / file).exists():
                 (target / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(repository / file, target / file)
@@ -184,12 +182,13 @@ def add_uncommitted(root: Path, place: Path) -> tuple[list[str], list[str]]:
     return added, large
 
 
-def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
-    """Yield the files of these names, without environments and caches."""
-    for name in names:
-        place = repository / name
-        if not any(_GENERATED.fullmatch(part) for part in Path(name).parts):
-            if place.is_file() and not place.is_symlink():
-                yield place
-            elif place.is_dir() and not (place / "pyvenv.cfg").exists():
-                yield from _walk(repository, (f"{name}/{child.name}" for child in place.iterdir()))
+def _walk(repository: Path, name: Path) -> Iterator[Path]:
+    """Yield the files of a name, which is relative, without environments and caches."""
+    place = repository / name
+    if any(_GENERATED.fullmatch(part) for part in name.parts):
+        return
+    if place.is_file() and not place.is_symlink():
+        yield name
+    elif place.is_dir() and not (place / "pyvenv.cfg").exists():
+        for child in place.iterdir():
+            yield from _walk(repository, name / child.name)

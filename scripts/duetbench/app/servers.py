@@ -5,7 +5,7 @@ processes or threads), so that nothing else needs to know its name.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -32,11 +32,6 @@ KEEP_ALIVE: Final = "60"
 hands."""
 
 
-def _loop(_interface: Interface, loop: str) -> frozenset[str]:
-    """An event loop that is no part of Python has the name of its distribution."""
-    return frozenset({loop} - {AUTO, "asyncio", "none"})
-
-
 _FIXED: Final = re.compile(
     r"--(?:host|port|fd|uds|bind|insecure-bind|workers|loop|interface|factory|app-dir|chdir|reload"
     r"|daemon|threads|blocking-threads|worker-class)?(?:=.*)?|-[bwkD].*"
@@ -61,8 +56,7 @@ class Server:
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
-        loads: Distributions that an interface on a loop makes it load, beyond its own requirements.
-        shown: Packages whose versions reports name beside its own.
+        requires: Distributions that it needs beside its own requirements.
     """
 
     name: str
@@ -73,14 +67,15 @@ class Server:
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
-    loads: Callable[[Interface, str], frozenset[str]] = _loop
-    shown: tuple[str, ...] = ()
+    requires: frozenset[str] = frozenset()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
 
-    def needs(self, interface: Interface, loop: str) -> frozenset[str]:
-        """List the distributions that serve an interface on a loop."""
-        return self.loads(interface, loop) | {self.name}
+    def needs(self, loop: str) -> set[str]:
+        """List the distributions that serve on a loop, which is one unless it is Python's own."""
+        loops = {loop} - {AUTO, "asyncio", "none"}
+        # Gunicorn's worker for gevent imports packaging, but does not require it.
+        return {self.name, *self.requires, *loops, *({"packaging"} if loop == GEVENT else ())}
 
 
 def _granian(case: Case, port: int) -> str:
@@ -90,12 +85,6 @@ def _granian(case: Case, port: int) -> str:
         f"--workers {case.workers} --loop {case.loop} --backlog {GRANIAN_BACKLOG} "
         f"{blocking}{SERVED}"
     )
-
-
-def _beside_gunicorn(interface: Interface, loop: str) -> frozenset[str]:
-    if loop == GEVENT:
-        return frozenset({GEVENT, "packaging"})  # which its worker imports, but does not require
-    return _loop(interface, loop) if interface == "asgi" else frozenset()
 
 
 def _uvicorn(case: Case, port: int) -> str:
@@ -151,7 +140,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
             arguments=_uvicorn,
             exit_codes=frozenset({0, -15, 143}),
-            shown=("httptools", "uvloop", "zuvloop"),
         ),
         Server(
             name="hypercorn",
@@ -160,7 +148,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_hypercorn,
             usual_loops=(),
             settings=("--config", "python:duetbench_hypercorn"),
-            shown=("h11", "uvloop"),
         ),
         Server(
             name="gunicorn",
@@ -169,7 +156,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
-            loads=_beside_gunicorn,
         ),
         Server(
             name="uvicorn-worker",
@@ -178,8 +164,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            loads=lambda *served: _loop(*served) | {"gunicorn", "uvicorn"},
-            shown=("gunicorn",),
+            requires=frozenset({"gunicorn", "uvicorn"}),
         ),
     )
 }
@@ -262,25 +247,23 @@ class StartCommand:
     """What a command line starts.
 
     Attributes:
-        interface: The only one that it serves; None: all of its server's.
+        interfaces: Those that it serves.
         threads: Blocking threads per worker; None: the server's default.
         app: The application, as module:attribute; empty if it is not named like that.
         source: The file that it is from.
     """
 
     server: str
-    interface: Interface | None
+    interfaces: Collection[Interface]
     loop: str
     threads: int | None
     app: str
     source: str
 
-    def serves(self, interface: Interface | None, *, free_threaded: bool) -> bool:
-        """Whether it can serve an interface (None: any), with or without the GIL."""
-        speaks = {self.interface} if self.interface else SERVERS[self.server].interfaces
-        loops = {AUTO, *SERVERS[self.server].loops}
-        able = self.loop in loops and not (free_threaded and self.loop == GEVENT)
-        return able and (interface is None or interface in speaks)
+    def serves(self, interface: Interface, *, free_threaded: bool) -> bool:
+        """Whether it can serve an interface, with or without the GIL."""
+        able = self.loop in {AUTO, *SERVERS[self.server].loops}
+        return able and interface in self.interfaces and not (free_threaded and self.loop == GEVENT)
 
     def __str__(self) -> str:
         return f"{self.server}, as {self.source} says"
@@ -301,29 +284,30 @@ def start_commands(place: Path, app: str) -> list[StartCommand]:
         # Of a Dockerfile the last stage counts.
         for name, rest in reversed(_COMMAND.findall(_MARKS.sub(" ", text))):
             arguments = rest + options * (name == "gunicorn")
-            for command in _read(name, arguments, file.relative_to(place).as_posix()):
+            if command := _read(name, arguments, file.relative_to(place).as_posix()):
                 own = app.rpartition(".")[2] in rest
                 found.append((not own or "--reload" in rest, command))
     return [command for _, command in sorted(found, key=lambda pair: pair[0])]
 
 
-def _read(name: str, rest: str, source: str) -> Iterator[StartCommand]:
-    """Read a server's arguments; nothing if its workers are of a kind that is not known."""
+def _read(name: str, rest: str, source: str) -> StartCommand | None:
+    """Read a server's arguments; None if its workers are of a kind that is not known."""
 
     def option(names: str) -> str:
         return next(iter(re.findall(rf"(?<!\S)(?:{names})[ =]*([\w.]+)", rest)), "")
 
     kind, loop = option("-k|--worker-class"), option("--(?:asgi-)?loop") or AUTO
-    threads = option("--(?:blocking-)?threads")
-    number = int(threads) if threads.isdigit() else None
+    number = option("--(?:blocking-)?threads")
+    threads = int(number) if number.isdigit() else None
     app = next(iter(_APP.findall(rest)), "")
     if name == "fastapi run":
-        yield StartCommand("uvicorn", None, AUTO, None, "", source)
-    elif name != "gunicorn":
+        return StartCommand("uvicorn", SERVERS["uvicorn"].interfaces, AUTO, None, "", source)
+    if name != "gunicorn":
         # A class of workers is Hypercorn's loop.
-        yield StartCommand(name, None, kind or loop, number, app, source)
+        return StartCommand(name, SERVERS[name].interfaces, kind or loop, threads, app, source)
     for pattern, (server, interface, usual) in _WORKERS.items():
-        if name == "gunicorn" and re.fullmatch(pattern, kind or "sync"):
+        if re.fullmatch(pattern, kind or "sync"):
             loop = loop if usual == AUTO else usual
-            blocking = (number or 1) if blocks(interface, loop) else None
-            yield StartCommand(server, interface, loop, blocking, app, source)
+            threads = (threads or 1) if blocks(interface, loop) else None
+            return StartCommand(server, {interface}, loop, threads, app, source)
+    return None

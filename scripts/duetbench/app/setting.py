@@ -8,7 +8,7 @@
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal
@@ -75,28 +75,25 @@ def label_of(own: Setting, other: Setting, version: str = "", declared: Sequence
 
     `version` is that of its server, and `declared` are the cases that say the rest.
     """
-    return ", ".join(_words(own, other, version, declared))
-
-
-def _words(side: Setting, other: Setting, version: str, declared: Sequence[Case]) -> Iterator[str]:
-    for name in (name for name in OPTIONS if name in {*side.values, *other.values}):
-        own = side.values.get(name)
-        if own is None:
+    words = list[str]()
+    for name in (name for name in OPTIONS if name in {*own.values, *other.values}):
+        value = own.values.get(name)
+        if value is None:
             fields = {getattr(c if name in Case.model_fields else c.load, name)
                       for c in declared}  # fmt: skip
-            own = fields.pop() if len(fields) == 1 else None
-        if isinstance(own, int):
-            yield f"{count(own)} {name if own != 1 else name.removesuffix('s')}"
-        elif own is None:
-            yield f"{name} as declared"
+            value = fields.pop() if len(fields) == 1 else None
+        if isinstance(value, int):
+            words.append(f"{count(value)} {name if value != 1 else name.removesuffix('s')}")
+        elif value is None:
+            words.append(f"{name} as declared")
         else:
-            yield f"{own} {version}".strip() if name == "server" else own
-    if side.arguments:
-        yield shlex.join(side.arguments)
-    elif other.arguments:
-        yield f"no {shlex.join(other.arguments)}"
-    for name in dict.fromkeys((*side.env, *other.env)):
-        yield f"{name}={side.env[name]}" if name in side.env else f"no {name}"
+            words.append(f"{value} {version}".strip() if name == "server" else value)
+    if own.arguments or other.arguments:
+        arguments = shlex.join(own.arguments or other.arguments)
+        words.append(arguments if own.arguments else f"no {arguments}")
+    for name in dict.fromkeys((*own.env, *other.env)):
+        words.append(f"{name}={own.env[name]}" if name in own.env else f"no {name}")
+    return ", ".join(words)
 
 
 LOCKED: Final = "stacks as locked"  # label of a side with the stacks of the checkout

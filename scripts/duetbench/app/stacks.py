@@ -5,7 +5,6 @@ of its project.
 """
 
 import contextlib
-import hashlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,30 +86,24 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
 
     Raises SetupError if there is none, DeclarationError for a line that is no pinned package.
     """
-    try:
-        content = lock.read_bytes()
-    except FileNotFoundError as error:
-        raise SetupError(
-            f"stack {name} has no lock {lock}: run `observatory stack lock {name}`"
-        ) from error
-    digest = hashlib.sha256(content).hexdigest()
-    text = content.decode()
+    if not lock.is_file():
+        raise SetupError(f"stack {name} has no lock {lock}: run `observatory stack lock {name}`")
+    text = lock.read_text("utf-8")
     for line in () if home else _lines(text):
         if "--hash" not in line:
             raise DeclarationError(str(lock), "line", line, _PINNED)
-    packages = parse(text, str(lock), version)
+    packages, digest = parse(text, str(lock), version), cache.sha256(lock)
     return Stack(name, lock, digest, packages, home, of_lock(text))
 
 
 def require_text(file: Path, name: str, *, empty: bool = False) -> None:
     """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
     try:
-        if file.read_text("utf-8").strip() or empty:
-            return
-        found = "an empty file"
+        found = "" if file.read_text("utf-8").strip() or empty else "an empty file"
     except ValueError:
         found = "bytes that are no text (UTF-8)"
-    raise UsageError(f"{name}: expected a list of packages, found {found}")
+    if found:
+        raise UsageError(f"{name}: expected a list of packages, found {found}")
 
 
 def parse(text: str, file: str, version: str) -> dict[str, str]:
@@ -118,22 +111,31 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
 
     Raises DeclarationError for a line that is no pinned package.
     """
-    platform = markers(version)
-    packages = {}
+    platform, packages = markers(version), dict[str, str]()
     for line in _lines(text):
-        pin_text = line.split(" --hash")[0].strip()
-        try:
-            requirement = Requirement(pin_text)
-        except InvalidRequirement as error:
-            raise DeclarationError(file, "line", pin_text, _PINNED) from error
-        pin_version = _of_address(requirement.url) if requirement.url else None
-        if exact := re.fullmatch(r"==([^=,]+)", str(requirement.specifier)):
-            pin_version = exact[1]
-        if pin_version is None:
-            raise DeclarationError(file, "line", pin_text, _PINNED)
+        requirement, own = parse_line(line), None
+        if requirement and requirement.url:
+            own = _of_address(requirement.url)
+        elif exact := re.fullmatch(r"==([^=,]+)", str(requirement and requirement.specifier)):
+            own = exact[1]
+        if requirement is None or own is None:
+            raise DeclarationError(file, "line", line.partition(" --hash")[0], _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
-            packages[canonicalize_name(requirement.name)] = pin_version
+            packages[canonicalize_name(requirement.name)] = own
     return dict(sorted(packages.items()))
+
+
+def parse_line(line: str) -> Requirement | None:
+    """Parse a requirement, or a line of a lock; None if it names no package."""
+    with contextlib.suppress(InvalidRequirement):
+        return Requirement(line.partition(" --hash=")[0])
+    return None
+
+
+def name_of(line: str) -> str:
+    """Return the package of such a line; empty if it names none."""
+    requirement = parse_line(line)
+    return canonicalize_name(requirement.name) if requirement else ""
 
 
 def indexes(text: str) -> str:
@@ -202,21 +204,18 @@ def compile_lock(
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if home else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
-    files_ = [word for word in argv if isinstance(word, Path) and word.suffix in {".txt", ".in"}]
-    more = indexes("\n".join([*lines, *(file.read_text("utf-8") for file in files_)]))
+    listed = (word.read_text("utf-8") for word in argv if isinstance(word, Path)
+              and word.suffix in {".txt", ".in"})  # fmt: skip
+    more = indexes("\n".join([*lines, *listed]))
     full += _ANY_INDEX if more else ()
+    log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
     with proc.scratch() as folder:
-        if lines:
-            (asked := folder / "requirements.in").write_text("\n".join(lines), "utf-8")
-            full.append(asked)
-        output = folder / "requirements.txt"
-        if keep:
-            output.write_text(keep, "utf-8")  # uv prefers versions that it finds there
-        constraints = folder / "pins.txt"
-        constraints.write_text("\n".join(pins), "utf-8")
-        full += ["--constraint", constraints]
-        log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
-        full += [*command.no_build(), *argv, "--output-file", output]
+        asked, limits, output = (folder / name for name in ("asked.in", "limits.txt", "lock.txt"))
+        # uv prefers versions that it finds in the output.
+        for file, texts in ((asked, lines), (limits, pins), (output, [keep])):
+            file.write_text("\n".join(texts), "utf-8")
+        full += [*argv, asked, *command.no_build()]
+        full += ["--constraint", limits, "--output-file", output]
         env = unversioned(home) if home else None
         try:
             command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
@@ -248,10 +247,8 @@ def executable(stack: Stack, python: Interpreter) -> Path:
     """
     target = place(stack, python)
     if cache.facts(target) is None:
-        raise SetupError(
-            f"stack {stack.name} has no environment for {python.name} and its present lock: "
-            "run `observatory setup`"
-        )
+        what = f"stack {stack.name} has no environment for {python.name} and its present lock"
+        raise SetupError(f"{what}: run `observatory setup`")
     cache.touch(target)
     return target / _PROGRAM
 
@@ -267,27 +264,25 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         what = f"installing stack {stack.name} for {python.name}"
         venv: list[str | Path] = [command.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
-        lock, lacking = stack.lock, {*stack.packages}
-        if stack.environment is not None:
-            stack.environment.link(staging, place(stack, python), python.executable)
+        text, lacking = stack.lock.read_text("utf-8"), {*stack.packages}
+        if stack.environment:
             lacking -= {*stack.environment.packages}
-            lock = staging / stack.lock.name
-            lines = _lines(stack.lock.read_text("utf-8"))
-            added = (ln for ln in lines if canonicalize_name(ln.partition("==")[0]) in lacking)
-            lock.write_text("\n".join(added), "utf-8")
+        lines = [line for line in _lines(text) if name_of(line) in lacking]
+        lock = staging / "lock.txt"
         sync: list[str | Path] = [command.uv(), "pip", "install", "--no-deps"]
         # Hashes that a project's lock has are checked, but its settings may name ranges.
         sync += [] if stack.home else ["--no-config", "--require-hashes"]
-        sync += command.no_build()
+        sync += [*command.no_build(), *(_ANY_INDEX if indexes(text) else ())]
         # Compile now, so that the first start of a server is no slower than the others.
         sync += ["--compile-bytecode", "--python", staging / _PROGRAM, "--requirements", lock]
-        sync += _ANY_INDEX if indexes(lock.read_text("utf-8")) else ()
         why = f"installing {len(lacking)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
-            if stack.environment is None:
-                command.run(venv, what=what, log=log, tick=tick)
+            command.run(venv, what=what, log=log, tick=tick)
+            if stack.environment:
+                stack.environment.link(staging, place(stack, python))
             try:
                 if lacking:
+                    lock.write_text(indexes(text) + "\n".join(lines), "utf-8")
                     command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
             except SetupError as error:
                 raise SetupError(f"{error}{_advice(log, python.version)}") from error
@@ -300,10 +295,6 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
 
 
-_MANY: Final = 100
-"""Files that several processes compile sooner than one."""
-
-
 def compile_code(folder: Path, python: Interpreter) -> None:
     """Compile the code of a copy with the interpreter that runs it, as in environments.
 
@@ -312,8 +303,8 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     is, and so are tests, which are not served.
     """
     argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
-    if sum(1 for _ in islice(folder.rglob("*.py"), _MANY)) == _MANY:
-        argv += ["-j", "0"]  # starting processes takes half a second
+    if next(islice(folder.rglob("*.py"), 99, None), None):
+        argv += ["-j", "0"]  # for fewer files, starting processes takes longer
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # a file is not Python of this version
@@ -323,8 +314,7 @@ def compile_code(folder: Path, python: Interpreter) -> None:
 def _advice(log: Path, version: str) -> str:
     """Suggest another Python if a package cannot be installed."""
     text = command.read_log(log)
-    package = _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)
-    if package is None:
+    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
         return ""
     return (
         f". {package[1]} has no wheel for Python {version} on this machine: choose another Python "

@@ -4,7 +4,6 @@
 interpreter.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
@@ -234,15 +233,14 @@ class Subject:
         ]
 
     def _endpoints(self) -> list[Endpoint]:
-        endpoints: list[Endpoint] = []
-        uses: Counter[str] = Counter()
-        for line in self.target.requests:
-            endpoint = self._endpoint(line)
-            uses[endpoint.name] += 1
-            if (number := uses[endpoint.name]) > 1:
-                endpoint = endpoint.model_copy(update={"name": f"{endpoint.name}--{number}"})
-            endpoints.append(endpoint)
-        return endpoints
+        """Read the requests; of several with one name, all but the first get a number."""
+        endpoints = [self._endpoint(line) for line in self.target.requests]
+        names = [endpoint.name for endpoint in endpoints]
+        again = [names[:place].count(name) + 1 for place, name in enumerate(names)]
+        return [
+            one.model_copy(update={"name": f"{one.name}--{number}"}) if number > 1 else one
+            for one, number in zip(endpoints, again, strict=True)
+        ]
 
     def _endpoint(self, line: str) -> Endpoint:
         target = self.target

@@ -478,5 +478,4 @@ def configuration(root: Path) -> Configuration:
     file, table = read_table(root)
     table = {key: value for key, value in table.items() if key not in KEYS}
     table = {**read_table(paths.PINS)[1], **table}
-    keys = "only the keys that docs/reference.md names"
-    return validate(Configuration, table, str(file), table="tool.duetbench", keys=keys)
+    return validate(Configuration, table, str(file), table="tool.duetbench")

@@ -10,8 +10,7 @@ with other versions.
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,13 +18,13 @@ from urllib.parse import unquote
 
 from packaging.dependency_groups import resolve_dependency_groups
 from packaging.markers import Marker
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.app import stacks
 from duetbench.app.declarations import project_name, read_pyproject
 from duetbench.app.interpreters import Interpreter
-from duetbench.app.stacks import Stack
+from duetbench.app.stacks import Stack, name_of, parse_line
 from duetbench.app.target import FOLDER, STACK, Target
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, proc
@@ -51,8 +50,7 @@ group and an extra."""
 
 LOCKS: Final = (UV, *_EXPORTS)
 
-GIVEN: Final = "given"
-"""Name of a copy's lock before anything is added."""
+_TEXTS: Final = {".txt", ".in"}  # of requirements
 
 _PLACED: Final = re.compile(
     r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
@@ -145,56 +143,51 @@ def read(
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
     UsageError for an unknown kind of file, or one that is no text.
     """
-    file = lock.file
-    stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
-    text = _lines(lock, target, python, narrator)
-    places = [*_places(text, lock.root, python)]
-    text = _indexes(lock.root) + "".join(
-        f"{line}\n" for line in text.splitlines() if not _placed(line)
-    )
-    stacks.parse(text, str(file), python.version)  # which names the project's file
-    asked = _direct(lock.root, target)
-    if asked is None and file.suffix in {".txt", ".in"}:
-        listed = _requirements(file)
+    stacks.require_text(lock.file, lock.label, empty=True)  # of a project without requirements
+    lines = _lines(lock, target, python, narrator).splitlines()
+    placed = {line: _PLACED.fullmatch(line.partition(" --hash=")[0]) for line in lines}
+    places = [place for match in placed.values() if match
+              for place in _places(match, lock.root, python)]  # fmt: skip
+    text = _indexes(lock.root) + "".join(f"{line}\n" for line in lines if not placed[line])
+    stacks.parse(text, str(lock.file), python.version)  # which names the project's file
+    asked = _declared(lock.root, target)
+    if asked is None and lock.file.suffix in _TEXTS:
+        listed = _listed(lock.file)
         # Tools write one version or place of each into a lock.
         if not listed or not all("==" in f"{one.specifier}" or one.url for one in listed):
-            asked = (f"-r {file}",)
+            asked = (f"-r {lock.file}",)
     # What places require is among the names.
     return put(root, text, _names(text) if asked is None or places else asked, python), places
 
 
-def put(
-    root: Path, text: str, asked: Sequence[str], python: Interpreter, stem: str = GIVEN
-) -> Stack:
-    """Write a lock of a copy, and what it was resolved from beside it."""
-    addresses = _addresses(text)
-    lines = (f"{addresses.get(_name(line), line)}\n" for line in asked)
-    file = root / FOLDER / f"{stem}.txt"
+def put(root: Path, text: str, asked: Sequence[str], python: Interpreter) -> Stack:
+    """Write the lock of a copy, and what it was resolved from beside it."""
+    addresses = {name_of(line): line for line in _names(text) if " @ " in line}
+    file = root / FOLDER / f"{STACK}.txt"
+    lines = (f"{addresses.get(name_of(line), line)}\n" for line in asked)
     stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
     return stacks.read_lock(STACK, file, python.version, root)
 
 
-def _addresses(text: str) -> dict[str, str]:
-    """Map the packages that a lock names by an address to their requirements."""
-    return {_name(line): line for line in _names(text) if " @ " in line}
+def _names(text: str) -> tuple[str, ...]:
+    """List a lock's packages with their markers, and the file of those without a version."""
+    return tuple(
+        str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
+        for one in filter(None, map(parse_line, text.splitlines()))
+    )
 
 
-def _placed(line: str) -> re.Match[str] | None:
-    return _PLACED.fullmatch(line.partition(" --hash=")[0])
-
-
-def _places(text: str, root: Path, python: Interpreter) -> Iterator[Path]:
-    """Yield these, as far as this platform gets them, without the project itself."""
-    for match in filter(None, map(_placed, text.splitlines())):
-        place = (root / unquote(match["place"].removeprefix("file://"))).resolve()
-        marker = Marker(match["marker"]) if match["marker"] else None
-        if not place.exists():
-            raise SetupError(f"the project's lock names {place.name}, which is not there")
-        if place != root.resolve() and (
-            marker is None or marker.evaluate(stacks.markers(python.version))
-        ):
-            yield place
+def _places(match: re.Match[str], root: Path, python: Interpreter) -> Iterator[Path]:
+    """Yield the place on a line if this platform gets it, and it is not the project itself."""
+    place = (root / unquote(match["place"].removeprefix("file://"))).resolve()
+    if not place.exists():
+        raise SetupError(f"the project's lock names {place.name}, which is not there")
+    marker = Marker(match["marker"]) if match["marker"] else None
+    if place != root.resolve() and (
+        marker is None or marker.evaluate(stacks.markers(python.version))
+    ):
+        yield place
 
 
 def differing(roots: Sequence[Path], within: Path, target: Target, program: Path) -> str:
@@ -206,7 +199,7 @@ def differing(roots: Sequence[Path], within: Path, target: Target, program: Path
     def content(lock: LockFile) -> str | bytes:
         if lock.file.name == UV:
             return _of_uv(lock.root, (), program)
-        asked = _direct(lock.root, target) if lock.file.name == PYPROJECT else None
+        asked = _declared(lock.root, target) if lock.file.name == PYPROJECT else None
         return repr(asked) if asked else lock.file.read_bytes()
 
     locks = [lock for root in roots if (lock := lock_of(root, within))]
@@ -221,12 +214,35 @@ def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
 
     Of a lock that only lists packages these are all of them.
     """
-    lock = lock_of(root, within)
-    texts = _direct(lock.root if lock else root, target)
-    listed = [requirement for text in texts or () if (requirement := _parsed(text))]
-    if texts is None and lock is not None and lock.file.suffix in {".txt", ".in"}:
-        listed = _requirements(lock.file)
+    lock = lock_of(root, within, target.packages)
+    texts = _declared(lock.root if lock else root, target)
+    listed = [*filter(None, map(parse_line, texts or ()))]
+    if texts is None and lock is not None and lock.file.suffix in _TEXTS:
+        listed = _listed(lock.file)
     return [one for one in listed if one.marker is None or one.marker.evaluate()]
+
+
+def _declared(root: Path, target: Target) -> tuple[str, ...] | None:
+    """Return the requirements of a project's metadata; None if the file does not list them."""
+    document = read_pyproject(root)
+    project = document.get("project", {})
+    if (needed := project.get("dependencies")) is None:
+        return None
+    by_extra = project.get("optional-dependencies", {})
+    extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
+    try:
+        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
+        of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
+    except (LookupError, ValueError) as error:
+        raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
+    name = canonicalize_name(project_name(root))
+    return tuple(text for text in (*needed, *of_extras, *groups) if name_of(text) != name)
+
+
+def _listed(file: Path) -> list[Requirement]:
+    """List the requirements in a file, without those that other files have."""
+    lines = file.read_text("utf-8").replace("\\\n", " ").splitlines()
+    return [*filter(None, (parse_line(line.partition(" #")[0]) for line in lines))]
 
 
 def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
@@ -237,26 +253,17 @@ def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrat
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
     if file.name in _EXPORTS:
-        exported = root / FOLDER / "exported.txt"
-        stacks.write_lock(exported, _exported(lock, target))
-        return _compile(lock, [exported], python, narrator)
-    if file.suffix in {".txt", ".in"}:
-        return _compile(lock, [file], python, narrator)
-    if file.name == PYPROJECT:
-        if _direct(root, target) == ():
+        stacks.write_lock(file := root / FOLDER / "exported.txt", _exported(lock, target))
+    elif file.name == PYPROJECT:
+        if _declared(root, target) == ():
             return ""
-        options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        return _compile(lock, [file, *options], python, narrator)
-    raise UsageError(
-        f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
-    )
-
-
-def _requirements(file: Path) -> list[Requirement]:
-    """List the requirements in a file, without those that other files have."""
-    text = file.read_text("utf-8").replace("\\\n", " ")
-    lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
-    return [requirement for line in lines if (requirement := _parsed(line))]
+        groups = [word for group in target.groups for word in ("--group", f"{file}:{group}")]
+        return _compile(lock, [file, *options, *groups], python, narrator)
+    elif file.suffix not in _TEXTS:
+        raise UsageError(
+            f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
+        )
+    return _compile(lock, [file], python, narrator)
 
 
 def _exported(lock: LockFile, target: Target) -> str:
@@ -292,45 +299,6 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
-def _parsed(line: str) -> Requirement | None:
-    """Parse a requirement, or a line of a lock; None if it names no package."""
-    with suppress(InvalidRequirement):
-        return Requirement(line.partition(" --hash=")[0])
-    return None
-
-
-def _name(line: str) -> str:
-    """Return the package of such a line; empty if it names none."""
-    requirement = _parsed(line)
-    return canonicalize_name(requirement.name) if requirement else ""
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """List a lock's packages with their markers, and the file of those without a version."""
-    requirements = filter(None, map(_parsed, text.splitlines()))
-    return tuple(
-        str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
-        for one in requirements
-    )
-
-
-def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
-    """Return the requirements of a project's metadata; None if the file does not list them."""
-    document = read_pyproject(root)
-    project = document.get("project", {})
-    if (needed := project.get("dependencies")) is None:
-        return None
-    by_extra = project.get("optional-dependencies", {})
-    extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
-    try:
-        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
-        of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
-    except (LookupError, ValueError) as error:
-        raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
-    name = canonicalize_name(project_name(root))
-    return tuple(text for text in (*needed, *of_extras, *groups) if _name(text) != name)
-
-
 def add_packages(
     root: Path,
     given: Stack,
@@ -349,28 +317,19 @@ def add_packages(
     lacking = sorted(set(names) - given.packages.keys())
     listed = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
     asked = [line for line in listed if not line.startswith("--")]
-    text, own = given.lock.read_text("utf-8"), given.packages
-    addresses = _addresses(text)
+    text = given.lock.read_text("utf-8")
     if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
         added = _compile(
             LockFile(root, given.lock, ", ".join(lacking)), [], python, narrator,
-            lines=(*stacks.indexes(text).splitlines(), *addresses.values(), *lacking),
-            keep="\n".join(_pins(like[1].packages, ())) if like else "",
-            pins=_pins(own, addresses),
-        )  # fmt: skip
-        text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    return put(root, text, [*asked, *lacking], python, STACK)
-
-
-def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
-    """Pin packages, except those of an address or a commit."""
-    return [
-        f"{name}=={version}"
-        for name, version in packages.items()
-        if name not in addresses and not version.startswith(stacks.GIT)
-    ]
+            lines=(*stacks.indexes(text).splitlines(), *lacking),
+            keep=like[1].lock.read_text("utf-8") if like else "",
+            pins=[line.partition(" --hash=")[0] for line in text.splitlines() if name_of(line)],
+        ).splitlines()  # fmt: skip
+        own = {"", *given.packages}
+        text += "".join(f"{line}\n" for line in added if name_of(line) not in own)
+    return put(root, text, [*asked, *lacking], python)
 
 
 def _compile(

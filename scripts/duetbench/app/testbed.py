@@ -184,23 +184,21 @@ def assemble(
     *,
     generator: Path | None = None,
     lock: Callable[[str], Stack] | None = None,
-    interpreter: Callable[[str], Interpreter] | None = None,
 ) -> Testbed:
     """Collect what cases of a subject need; with a narrator, missing environments are made.
 
-    `generator` is the load generator, and `lock` and `interpreter` find those of a name; by default
-    those of the subject. A private variable that a target does not set comes from our environment.
+    `generator` is the load generator, and `lock` finds the lock of a name; by default those of the
+    subject. A private variable that a target does not set comes from our environment.
 
     Raises:
         SetupError: A lock, an interpreter, an environment or a tool is missing, or cannot be made.
         UsageError: A private variable is set nowhere.
     """
-    lock, interpreter = lock or subject.lock, interpreter or subject.interpreter
-    pythons = {name: interpreter(name) for name in sorted({case.python for case in cases})}
-    locks = {name: lock(name) for name in sorted({case.stack for case in cases})}
-    environments = sorted({(case.stack, case.python) for case in cases})
+    pairs = sorted({(case.stack, case.python) for case in cases})
+    pythons = {name: subject.interpreter(name) for name in sorted({name for _, name in pairs})}
+    locks = {name: (lock or subject.lock)(name) for name in sorted({name for name, _ in pairs})}
     if narrator is not None:
-        for stack, python in environments:
+        for stack, python in pairs:
             stacks.make_environment(locks[stack], pythons[python], narrator)
     private = dict(subject.target.env)
     for case in cases:
@@ -216,7 +214,7 @@ def assemble(
         subject=subject,
         oha=generator or tools.find_oha(subject.configuration.oha),
         machine=machine.fingerprint(),
-        pythons={(s, p): stacks.executable(locks[s], pythons[p]) for s, p in environments},
+        pythons={(s, p): stacks.executable(locks[s], pythons[p]) for s, p in pairs},
         interpreters=pythons,
         stacks=locks,
         logs=logs,

@@ -196,22 +196,10 @@ class Workspace:
 
     def run(self, commands: Sequence[str], when: str) -> None:
         """Run commands, each to its end, which is that of all its processes."""
-        # `python` is the application's; the server's own PATH stays as it is.
-        programs = self._side.python.parent
-        variables = self.environment()
-        variables["PATH"] = os.pathsep.join((str(programs), variables.get("PATH", os.defpath)))
         for number, command in enumerate(commands):
             log = self._log.with_suffix(f".{when}-{number}.log")
-            with Session.start(
-                ("sh", "-c", fill(command, self._values)),
-                recorded=("sh", "-c", command),
-                role="command",
-                cores=None,
-                env=variables,
-                cwd=self.folder,
-                log=log,
-            ) as session:
-                code = session.wait(COMMAND_SECONDS)
+            argv = ("sh", "-c", fill(command, self._values))
+            code = self.execute(argv, COMMAND_SECONDS, log, recorded=("sh", "-c", command))
             if code != 0:
                 running = f"it still running after {COMMAND_SECONDS:.0f} s"
                 outcome = running if code is None else f"exit code {code}"
@@ -221,6 +209,25 @@ class Workspace:
                     f"{when} {command!r}: expected exit code 0, found {outcome}; "
                     f"it said: {words}{AT}{log}",
                 )
+
+    def execute(
+        self, argv: Sequence[str], seconds: float, log: Path, recorded: Sequence[str] | None = None
+    ) -> int | None:
+        """Run a program of the application's environment here, and end all its processes.
+
+        Return its exit code; None: it did not end in time. LaunchError: it cannot be started.
+        """
+        variables = self.environment()
+        # `python` is the application's; the server's own PATH stays as it is.
+        programs, path = str(self._side.python.parent), variables.get("PATH", os.defpath)
+        with Session.start(
+            argv, recorded=recorded, role="command", cores=None,
+            env={**variables, "PATH": os.pathsep.join((programs, path))},
+            cwd=self.folder, log=log,
+        ) as session:  # fmt: skip
+            code = session.wait(seconds)
+            session.stop(0)
+            return code
 
 
 _PREPARED: Final[dict[tuple[Path, Hashable], Workspace | None]] = {}
@@ -233,29 +240,21 @@ def prepare(side: SideCase, log: Path) -> Workspace | None:
     None: there is nothing to keep, or it would not be the same in another place or at another port.
     LaunchError not_ready.
     """
-    case, private = side.case, side.testbed.private
-    variables = tuple(sorted(case.env.items())), tuple(sorted(private.items()))
-    key = side.folder, (case.before, variables, case.python, side.stack.digest)
-    with _PREPARING:
-        if key not in _PREPARED:
-            _PREPARED[key] = _prepare(side, log.with_suffix(".before.log"))
-        return _PREPARED[key]
-
-
-def _prepare(side: SideCase, log: Path) -> Workspace | None:
     case, testbed = side.case, side.testbed
+    variables = tuple(sorted(case.env.items())), tuple(sorted(testbed.private.items()))
+    key = side.folder, (case.before, variables, case.python, side.stack.digest)
     texts = *case.before, *case.env.values(), *testbed.private.values()
-    wanted = case.before or testbed.subject.target.copy_database
-    if not wanted or any("{port}" in text for text in texts):
-        return None
-    with ExitStack() as stack:
-        made = stack.enter_context(Workspace(side, ports.free_port(), log))
-        made.fill(None)
-        made.run(case.before, "before")
-        if case.before and not made.movable:
-            return None
-        stack.pop_all()
-        return made
+    with _PREPARING, ExitStack() as stack:
+        wanted = case.before or testbed.subject.target.copy_database
+        if wanted and key not in _PREPARED and not any("{port}" in text for text in texts):
+            own = Workspace(side, ports.free_port(), log.with_suffix(".before.log"))
+            stack.enter_context(own)
+            own.fill(None)
+            own.run(case.before, "before")
+            if not case.before or own.movable:
+                _PREPARED[key] = own
+                stack.pop_all()
+        return _PREPARED.setdefault(key, None)
 
 
 def prepare_all(sides: Iterable[SideCase]) -> None:
@@ -282,35 +281,31 @@ def find_interface(side: SideCase, log: Path) -> tuple[Interface, bool]:
     UsageError if the application cannot be imported, or has neither interface; LaunchError
     not_ready if a command fails.
     """
-    case = side.case
+    case, argv = side.case, (str(side.python), "-m", entry.__name__.rpartition(".")[2])
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
-    problem = f"{case.endpoint.app}: expected an application, found"
     with Workspace(side, ports.free_port(), log) as workspace:
         workspace.open()
-        argv = side.python, "-m", entry.__name__.rpartition(".")[2]
-        with Session.start(
-            tuple(map(str, argv)),
-            role="command",
-            cores=None,
-            env=workspace.environment(),
-            cwd=workspace.folder,
-            log=log,
-        ) as session:
-            code = session.wait(limit)
-            session.stop(0)
-        output = workspace.hide(read_log(log))
-        if code is None:
-            raise UsageError(
-                f"{problem} an import that goes on after {limit:g} s (--with ready-timeout=); "
-                f"it said: {last_words(output)}"
-            )
-        if code == 0 and (answers := _ANSWER.findall(output)):
-            interface, called = answers[-1]
-            return interface, bool(called)
-        words = last_words(output).removeprefix(_NO_APPLICATION)
-        if not last_exception(output):
-            words = f"an import that ends the process with exit code {code}; it said: {words}"
-        raise UsageError(f"{problem}: {words}. {side.advise(output) or hints.USUAL}")
+        code = workspace.execute(argv, limit, log)
+        return _read_answer(side, code, workspace.hide(read_log(log)), limit)
+
+
+def _read_answer(
+    side: SideCase, code: int | None, output: str, limit: float
+) -> tuple[Interface, bool]:
+    if code == 0 and (answers := _ANSWER.findall(output)):
+        interface, called = answers[-1]
+        return interface, bool(called)
+    said, advice = last_words(output), f". {side.advise(output) or hints.USUAL}"
+    if code is None:
+        found, advice = f"an import that goes on after {limit:g} s (--with ready-timeout=)", ""
+    elif last_exception(output):
+        found, said = said.removeprefix(_NO_APPLICATION), ""
+    else:
+        found = f"an import that ends the process with exit code {code}"
+    words = f"; it said: {said}" if said else ""
+    raise UsageError(
+        f"{side.case.endpoint.app}: expected an application, found: {found}{words}{advice}"
+    )
 
 
 def _copy_files(folder: Path, place: Path) -> None:

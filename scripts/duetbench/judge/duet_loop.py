@@ -140,7 +140,7 @@ class Loop:
         """Take a sample of each case of a group, which shares a server."""
         first, planned = group[0], _planned(group)
         self._head_first[first.server] = not (head_first := self._head_first[first.server])
-        self.reporter.work(f"{first.label} {first.case.id}".strip(), self.order, remaining)
+        self.reporter.work(first.case.id, self.order, remaining)
         duets = self.take(group, head_first=head_first, order=self.order)
         self._planned += planned * len(duets) / len(group)  # a failure leaves fewer duets
         for pair, duet in zip(group, duets, strict=False):

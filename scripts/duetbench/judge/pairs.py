@@ -168,15 +168,13 @@ class CaseDuets:
 class Pair(CaseDuets):
     """One case as each side serves it, why the change can affect it, and what is known of it.
 
-    `case` is as head defines it. `label` names head's stack if several are measured against one
-    base. With `start`, each sample is one start of each side. `alike`: both sides execute the same
-    for a request, and differ only in how they are served.
+    `case` is as head defines it. With `start`, each sample is one start of each side. `alike`: both
+    sides execute the same for a request, and differ only in how they are served.
     """
 
     base: SideCase
     head: SideCase
     reason: str = ""
-    label: str = ""
     start: bool = False
     alike: bool = False
 
@@ -211,7 +209,7 @@ class Pair(CaseDuets):
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
         own = "" if self.mode is Mode.TOGETHER else self.case.id
-        return (self.label, own, *(server_of(part.case) for part in self.sides))
+        return (own, *(server_of(part.case) for part in self.sides))
 
 
 @dataclass(frozen=True, slots=True)

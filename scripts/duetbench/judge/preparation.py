@@ -24,7 +24,6 @@ from packaging.utils import canonicalize_name
 from duetbench.app import (
     case_names,
     deployment,
-    interpreters,
     revisions,
     stacks,
     target_locks,
@@ -371,7 +370,7 @@ def side_of(
         commit=part.state.commit or None,
         dirty=part.state.dirty,
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
-        interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
+        interpreters=tuple(testbed.interpreters.values()),
         words=part.words,
     )
     return Side(record, testbed, tuple(cases), part.state.tree)

@@ -88,7 +88,6 @@ def compare(
                  for name, reason in counts.items() if isinstance(reason, str)]  # fmt: skip
     for note in (*seen.notes, *uncounted):
         reporter.note(note)
-    ran = interpreters.record(python)
     base, head = (
         SideRecord(
             label=state.label,
@@ -96,7 +95,7 @@ def compare(
             commit=state.commit or None,
             dirty=state.dirty,
             stacks=(),
-            interpreters=(ran,),
+            interpreters=(python,),
         )
         for _, state in states
     )

@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.text import Text
 
-from duetbench.app import interpreters, tools
+from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
@@ -97,7 +97,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         commit=commit,
         oha=tools.oha_version(testbed.oha),
         oha_origin=tools.oha_origin(testbed.oha),
-        interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
+        interpreters=tuple(testbed.interpreters.values()),
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
     )
 

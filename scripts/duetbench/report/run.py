@@ -22,7 +22,7 @@ from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_sec
 MAIN_PACKAGES: Final = dict.fromkeys(
     (
         *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
-        *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
+        *(*SERVERS, "httptools", "uvloop", "zuvloop", "h11"),
     )
 )
 

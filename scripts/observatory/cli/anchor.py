@@ -14,8 +14,6 @@ from duetbench.host import files, git, machine
 from duetbench.host.console import Console
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
-from duetbench.judge.preparation import Scope
 from observatory.cli.options import (
     PlanOption,
     ProfileOption,
@@ -28,8 +26,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
-from observatory.trend import anchored
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted, measure
 
 anchor_app = Typer(
     no_args_is_help=True,
@@ -59,8 +56,8 @@ def run_command(
     result. 1: some have none. 3: none has.
     """
     checkout, console = Checkout.here(profile), Console()
-    root, folder = checkout.root, results or checkout.results
-    (commit, dirty), globs, seed = git.revision(root), tuple(select or ()), DEFAULT_SEED
+    folder, globs, seed = results or checkout.results, tuple(select or ()), DEFAULT_SEED
+    commit, dirty = git.revision(checkout.root)
     assigned = assignment(plan_file, shard)
     if assigned is not None:
         if select:
@@ -79,19 +76,14 @@ def run_command(
 
     label, limit = "the checkout" if dirty or not commit else commit[:8], budget_seconds(budget)
     effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
-    tonight = Wanted(
-        label, datetime.now(UTC), lambda _, __, name: checkout.lock(name), "night", commit=commit
-    )
-    reporter = Reporter(console)
-    with revisions.copies() as copies:
-        scope, anchor = Scope(globs, reporter, copies), load_anchor(root)
-        try:
-            given = scope, reporter, Real(), effort, keep
-            list(anchored.measure(checkout, anchor, [tonight], *given))
-        finally:
-            for points in saved:
-                print_points(console, points)
-                console.say(f"saved: {folder / points.path}")
+    tonight = Wanted(label, datetime.now(UTC), checkout, commit)
+    try:
+        for points in measure(checkout, [tonight], globs, Reporter(console), effort, keep=keep):
+            keep(points)
+    finally:
+        for points in saved:
+            print_points(console, points)
+            console.say(f"saved: {folder / points.path}")
     (measured,) = saved
     if measured.missing and (assigned is None or not measured.cases):
         raise Exit(1 if measured.cases else 3)

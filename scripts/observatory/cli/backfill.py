@@ -8,7 +8,6 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.app import revisions
 from duetbench.cli.options import clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files
@@ -16,15 +15,13 @@ from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
-from duetbench.judge.preparation import Scope
 from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
 from observatory.store.points import Points
-from observatory.trend import anchored, backfill
-from observatory.trend.anchored import Effort, Wanted
+from observatory.trend import backfill
+from observatory.trend.anchored import Effort, Wanted, measure
 
 
 def backfill_command(
@@ -58,7 +55,7 @@ def backfill_command(
     $ observatory backfill --since 2026-07-01 --releases pydantic --select 'start-up/*' --start
 
     Each stack is resolved as of the end of its date, from wheels only, unless UV_NO_BUILD=0 is set.
-    Points are saved three stacks at a time: the same command continues an interrupted one.
+    The points of each stack are saved: the same command continues an interrupted one.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """
@@ -81,15 +78,12 @@ def backfill_command(
         files.require_room(folder)
         clean_up(console)
         wanted = backfill.without_known(wanted, folder, anchor)
-        with revisions.copies() as copies:
-            scope = Scope(tuple(select or ()), reporter, copies, loaded=not start)
-            # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
-            effort = Effort(se=0.01 if start else 0.005, seed=DEFAULT_SEED)
-            given = scope, reporter, Real(), effort
-            for points in anchored.measure(checkout, anchor, wanted, *given):
-                files.save(folder, points)
-                measured.append(points)
-                print_points(console, points)
+        # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
+        effort = Effort(se=0.01 if start else 0.005, seed=DEFAULT_SEED)
+        for points in measure(checkout, wanted, select or (), reporter, effort):
+            files.save(folder, points)
+            measured.append(points)
+            print_points(console, points)
     except InterruptedRun as interruption:
         interruption.advice = "what is complete is kept; the same command continues"
         raise

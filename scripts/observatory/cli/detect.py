@@ -20,7 +20,6 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.report.formats import change
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
-from observatory.store.night import present
 from observatory.trend import candidates, confirm, reading
 
 
@@ -64,7 +63,7 @@ def detect_command(
     """
     if (from_ is not None or elsewhere) and not judge:
         raise UsageError("--from and --elsewhere are for --confirm: add it")
-    project = Checkout.here()
+    project = Checkout.here("nightly")
     results = to or project.results
     if judge:
         files.require_room(results)
@@ -104,13 +103,7 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
     if not sources.tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
     detected = candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
-    evidence = {comparison.id: comparison for comparison in sources.comparisons}
-    undone = confirm.close(sources.changes, evidence)
-    # Ids begin with the time of the measurement.
-    names = {night.id: table.machine for table in sources.tables for night in table.nights}
-    names |= {run: path.parts[-3] for run, path in sources.runs.items()}
-    latest = {machine: run for run, machine in sorted(names.items())}
-    return detected, undone, present(latest)
+    return detected, confirm.close(sources.changes), candidates.present(sources.tables)
 
 
 def _confirm(

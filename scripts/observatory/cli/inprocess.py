@@ -9,6 +9,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption, clean_up, machine
+from duetbench.core import units
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, Narrator, errors, print_json
@@ -73,13 +74,21 @@ def inprocess_command(
         )
     if not snapshots:
         raise NothingMeasuredError(f"no benchmark gave a figure; asv's logs are in {log.parent}")
-    sections = of_suites(snapshots, read_suites(project.root))
+    suites = read_suites(project.root)
+    sections = of_suites(snapshots, suites)
     if as_json:
         records = [{"name": section.experiment, **asdict(section)} for section in sections]
         print_json({"snapshots": [*map(asdict, snapshots)], "sections": records})
     else:
         page = findings.of_sections([("measured", where(snapshots[0]))], sections)
         findings.print_sections(Console(), "Inside the process", page)
+        in_tables = {name for suite in suites for name in suite.benchmarks}
+        for reading in (row for snapshot in snapshots for row in snapshot.readings):
+            if reading.value is not None and reading.benchmark not in in_tables:
+                write = units.seconds.write if reading.unit == "seconds" else units.plain.write
+                words = " ".join(value for _, value in reading.params)
+                words = f"{reading.benchmark} {words} on {reading.python}, {reading.stack}"
+                Console().say(f"{words}: {write(reading.value)}")
     failed = dict.fromkeys(
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots

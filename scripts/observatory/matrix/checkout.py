@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -20,9 +21,8 @@ from duetbench.app.target import AS_DECLARED, Setting
 from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
-from duetbench.host import paths
+from duetbench.host import git, paths
 from duetbench.host.console import Narrator
-from duetbench.host.git import run
 from observatory.matrix import (
     declared_interpreters,
     titles,  # noqa: F401 - names of cases
@@ -30,9 +30,6 @@ from observatory.matrix import (
 from observatory.matrix.declared_interpreters import Declared
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
-
-NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
-"""Profiles in which to look for a case; the nights' profile first."""
 
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""
@@ -71,15 +68,14 @@ class Checkout(Subject):
 
     @cached_property
     def declared(self) -> Declared:
-        """Its interpreters; raises DeclarationError if one is invalid."""
-        return declared_interpreters.load(self.root)
+        """The interpreters of its experiments."""
+        return declared_interpreters.load()
 
     @cached_property
     def settings(self) -> Settings:
         """What `[tool.observatory]` declares; raises DeclarationError if it is invalid."""
         file = self.root / "pyproject.toml"
         table = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
-        table = {k: value for k, value in table.items() if k not in declared_interpreters.KEYS}
         return validate(Settings, table, str(file), table="tool.observatory")
 
     @cached_property
@@ -123,16 +119,6 @@ class Checkout(Subject):
         made = make_plan(case_names.select(self.cases(), select), launches)
         return made.model_copy(update={"profile": self.profile, "seed": seed})
 
-    def with_case(self, name: str) -> Self:
-        """Return it with the first profile that has a case; raises UsageError if none has."""
-        for profile in NIGHTLY:
-            if any(case.id == name for case in self.cases(profile=profile)):
-                return replace(self, profile=profile)
-        raise UsageError(
-            f"no case of this checkout is {name}, so there is nothing to measure: asv measures "
-            "benchmarks inside the process (observatory inprocess)"
-        )
-
     def folder(self, case: Case) -> Path:
         return self.code / case.experiment
 
@@ -164,12 +150,11 @@ class Checkout(Subject):
         if here or commit is None:
             return here
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
-        if _git(self.root, "cat-file", "-e", place) is None:
-            # A shallow clone lacks the commit.
-            fetch = ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-            _git(self.root, *fetch)
-        text = _git(self.root, "cat-file", "blob", place)
-        return _find_text([text] if text else [], digest)
+        with suppress(HistoryError):
+            fetch_commit(self.root, commit)
+            blob = git.run(["-C", str(self.root), "cat-file", "blob", place])
+            return _find_text([blob], digest)
+        return None
 
     @property
     def results(self) -> Path:
@@ -199,11 +184,10 @@ class Checkout(Subject):
         return below[0] == case.experiment and below[1:] not in ([FILE], [PUBLISHED])
 
 
-def _git(root: Path, *arguments: str) -> bytes | None:
-    try:
-        return run(["-C", str(root), *arguments], {})
-    except HistoryError:
-        return None
+def fetch_commit(root: Path, commit: str) -> None:
+    """Fetch a commit that this shallow clone lacks; HistoryError if origin lacks it, too."""
+    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
+        git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
 
 
 def renew(

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from pydantic import Field
 from duetbench.app import interpreters
 from duetbench.app.declarations import Digest, OhaSpec, PatchVersion, read_toml, validate
 from duetbench.app.interpreters import Interpreter
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
@@ -59,12 +59,11 @@ class SourceBuild(Frozen):
     )
 
 
-KEYS: Final = ("interpreters", "source-build")
-"""Of `[tool.observatory]`."""
+DECLARATION: Final = Path(__file__).with_name("interpreters.toml")
 
 
 class Declared(Frozen):
-    """The interpreters of a repository's experiments."""
+    """The interpreters of experiments, as `interpreters.toml` declares them."""
 
     interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
     source_build: dict[str, SourceBuild] = Field(
@@ -76,35 +75,18 @@ class Declared(Frozen):
         """The interpreters that set-up installs: all but the optional ones."""
         return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
 
-    def adding(self, names: Collection[str]) -> "Declared":
-        """Return a copy in which these optional interpreters are installed like the others."""
-        specs = {
-            name: spec.model_copy(update={"optional": spec.optional and name not in names})
-            for name, spec in self.interpreters.items()
-        }
-        return self.model_copy(update={"interpreters": specs})
-
 
 @functools.cache
-def load(root: Path) -> Declared:
-    """Read those of a repository; raises DeclarationError if one is invalid.
+def load() -> Declared:
+    """Read the declared interpreters; raises DeclarationError if one is invalid.
 
     A name says the kind: `3.14t` is free-threaded, and the JIT of `3.15-jit` is on.
     """
-    file = root / "pyproject.toml"
-    own = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
-    usual = read_toml(Path(__file__).with_name("interpreters.toml"))
-    tables = own.get("interpreters", usual["interpreters"])
-    for name, table in tables.items():
+    declared = read_toml(DECLARATION)
+    for name, table in declared["interpreters"].items():
         jit, base = name.endswith("-jit"), name.removesuffix("-jit")
-        tables[name] = {**table, "free_threaded": base.endswith("t"), "jit": jit}
-        version = table.get("version")
-        if not f"{version}.".startswith(f"{base.removesuffix('t')}."):
-            key, allowed = f"tool.observatory.interpreters.{name}.version", f"a version of {base}"
-            raise DeclarationError(str(file), key, version, allowed)
-    builds = own.get("source-build", usual["source-build"])
-    whole = {"interpreters": tables, "source-build": builds}
-    return validate(Declared, whole, str(file), table="tool.observatory")
+        table.update(free_threaded=base.endswith("t"), jit=jit)
+    return validate(Declared, declared, DECLARATION.name)
 
 
 def locate(name: str, configured: Declared) -> Interpreter:
@@ -117,9 +99,9 @@ def locate(name: str, configured: Declared) -> Interpreter:
         raise UsageError(
             f"no interpreter {name!r}; declared are {', '.join(sorted(configured.interpreters))}"
         )
-    usual = configured.adding({name}).usual
     for origin in ORIGINS:
-        candidates = {n: interpreters.read(n, place(n, origin, configured)) for n in usual}
+        names = {*configured.usual, name}
+        candidates = {n: interpreters.read(n, place(n, origin, configured)) for n in names}
         # All must have one origin, so an incomplete set of the better origin does not count.
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
             cache.touch(place(name, origin, configured))
@@ -143,24 +125,30 @@ def place(name: str, origin: str, configured: Declared) -> Path:
 
 def obtain(name: str, configured: Declared, narrator: Narrator) -> Interpreter:
     """Find an interpreter, even an optional one, and install it first; raises as `ensure`."""
-    configured = configured.adding({name})
     try:
         return locate(name, configured)
     except SetupError:
-        ensure(configured, narrator)
+        ensure(configured, narrator, name)
         return locate(name, configured)
 
 
-def ensure(configured: Declared, narrator: Narrator) -> bool:
-    """Install all usual interpreters, of one origin; return whether anything was installed.
+def ensure(configured: Declared, narrator: Narrator, *more: str) -> bool:
+    """Install all usual interpreters, and `more`, of one origin; return whether any is new.
 
     Raises SetupError if that is not possible, with what is missing.
     """
-    specs = configured.usual
+    specs = {name: configured.interpreters[name] for name in (*configured.usual, *more)}
     for origin in ORIGINS:
-        if not any(fault(specs[name], place(name, origin, configured)) for name in specs):
+        if not any(fault(spec, place(name, origin, configured)) for name, spec in specs.items()):
             return False
-    if reason := f"{ARCHIVE} is set" if os.environ.get(ARCHIVE) else _fetch(configured, narrator):
+    reason = f"{ARCHIVE} is set" if os.environ.get(ARCHIVE) else ""
+    if not reason:
+        try:
+            for name, spec in specs.items():
+                _make(place(name, "prebuilt", configured), spec, _download, narrator)
+        except SetupError as error:
+            reason = str(error).split("t said: ")[-1]  # without the advice
+    if reason:
         narrator.say(
             f"prebuilt interpreters are not available ({reason}): all are built from source, with "
             "the same flags, so that those of one version differ only in the GIL, or the JIT"
@@ -170,16 +158,6 @@ def ensure(configured: Declared, narrator: Narrator) -> bool:
         for name, request in requests.items():
             _make(Path(request["home"]), specs[name], partial(_compile, request), narrator)
     return True
-
-
-def _fetch(configured: Declared, narrator: Narrator) -> str:
-    """Install prebuilt interpreters; return why that is not possible, or an empty text."""
-    try:
-        for name, spec in configured.usual.items():
-            _make(place(name, "prebuilt", configured), spec, _download, narrator)
-    except SetupError as error:
-        return str(error).split("t said: ")[-1]  # without the advice
-    return ""
 
 
 def _make(
@@ -193,10 +171,12 @@ def _make(
     def fill(draft: Path) -> cache.Facts:
         with narrator.step(f"CPython {target.name}", f"installing {spec.version}") as tick:
             program = build(spec, target, draft, tick)
-        facts = interpreters.describe(program, target.parent.name.split("-")[0], jit=spec.jit)
+        origin = target.parent.name.split("-")[0]
+        python = interpreters.identify(program, target.name, origin, jit=spec.jit)
         if program.is_relative_to(draft):
-            facts = {**facts, "executable": str(target / program.relative_to(draft))}
-        return facts
+            place = target / program.relative_to(draft)
+            python = python.model_copy(update={"executable": place})
+        return python.model_dump(mode="json", exclude_defaults=True)
 
     cache.make(target, fault=partial(fault, spec), build=fill, say=narrator.say)
 
@@ -256,9 +236,9 @@ def _request(name: str, configured: Declared) -> Request:
     if recipe is None:
         raise SetupError(
             f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
-            f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and pyproject.toml "
-            f'has no [tool.observatory.source-build."{spec.version}"] to build it: connect to the '
-            "network, or declare its source archive as for the other versions"
+            f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and {DECLARATION.name} "
+            f'has no [source-build."{spec.version}"] to build it: connect to the network, or '
+            "declare its source archive as for the other versions"
         )
     home = str(place(name, "source", configured))
     facts = {"program": "cpython", "name": name, "home": home}

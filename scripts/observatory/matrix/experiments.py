@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from duetbench.app import request_lines
 from duetbench.app.declarations import mistake, read_toml, validate
-from duetbench.app.servers import SERVERS, misfit
+from duetbench.app.servers import misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
 from observatory.matrix import declared_interpreters
@@ -54,12 +54,11 @@ _KEYS: Final = "only the keys that apps/asgi-wsgi/experiment.toml explains"
 
 
 class _Cell(NamedTuple):
-    """A combination of axes: the place of its block, that, and the profile's parameters."""
+    """A combination of axes: its block, the place of that, and values of parameters and axes."""
 
     place: str
     block: CasesTable
-    axes: dict[str, Value]
-    parameters: Numbers
+    values: dict[str, Value]
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,10 @@ class Experiment:
     def _cells(self, profile: Profile, python: str | None = None) -> Iterator[_Cell]:
         """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
-            if profile not in block.profiles:
-                continue
-            place, parameters = f"cases[{index}]", self.declaration.profiles[profile]
-            for axes in self._combinations(block, python):
-                yield _Cell(place, block, axes, parameters)
+            if profile in block.profiles:
+                parameters = self.declaration.profiles[profile]
+                for axes in self._combinations(block, python):
+                    yield _Cell(f"cases[{index}]", block, {**parameters, **axes})
 
     def _combinations(self, block: CasesTable, python: str | None) -> Iterator[dict[str, Value]]:
         axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
@@ -164,32 +162,31 @@ class Experiment:
         raise DeclarationError(self.file, cell.place, cell.block.id, allowed)
 
     def _expand(self, cell: _Cell, setting: Setting) -> Case:
-        _, block, axes, parameters = cell
-        texts = _texts(axes, parameters)
-        identifier = f"{self.name}/{block.id.format_map(texts)}"
+        _, block, values = cell
+        identifier = f"{self.name}/{block.id.format_map(_texts(values))}"
         if not _ID.fullmatch(identifier):
             raise ValueError(f"letters, digits and _ . - between single /, but not {identifier}")
-        axes = axes | {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
-        word, texts = {name: str(axes[name]) for name in _WORDS}, _texts(axes, parameters)
-        python = self.interpreters[word["python"]]
-        made_for = self.stacks[word["stack"]].interpreters
-        if word["python"] not in made_for:
-            raise ValueError(f"Python {', '.join(made_for)} (of stack {word['stack']})")
-        if word["server"] not in SERVERS:
-            raise ValueError(f"one of the servers {', '.join(SERVERS)}")
-        numbers = {name: value for name, value in axes.items() if isinstance(value, int | float)}
-        values = {**parameters, **numbers, "gil": 0.0 if python.free_threaded else 1.0}
-        table = self.declaration.endpoints[word["endpoint"]]
+        values = values | {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
+        texts = _texts(values)
+        python = self.interpreters[texts["python"]]
+        made_for = self.stacks[texts["stack"]].interpreters
+        if texts["python"] not in made_for:
+            raise ValueError(f"Python {', '.join(made_for)} (of stack {texts['stack']})")
+        numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+        numbers["gil"] = 0.0 if python.free_threaded else 1.0
+        table = self.declaration.endpoints[texts["endpoint"]]
         if not setting:
             self.titles[identifier] = table.title.format_map(texts)
         case = Case(
             id=identifier,
             experiment=self.name,
-            endpoint=self._endpoint(word["endpoint"], table, values),
-            **{name: word[name] for name in ("python", "stack", "server", "loop")},
+            endpoint=self._endpoint(texts["endpoint"], table, numbers),
+            **{name: texts[name] for name in ("python", "stack", "server", "loop")},
             **{name: count(str(numbers[name]), {}) for name in _COUNTS if name in numbers},
-            slots=None if math.isinf(evaluate(table.slots, values)) else count(table.slots, values),
-            load=_load(self.declaration.loads[word["load"]], values, setting),
+            slots=None
+            if math.isinf(evaluate(table.slots, numbers))
+            else count(table.slots, numbers),
+            load=_load(self.declaration.loads[texts["load"]], numbers, setting),
             cores=block.cores,
             env={
                 name: text.format_map({**_OF_LAUNCHES, **texts}) for name, text in table.env.items()
@@ -230,11 +227,10 @@ def _load(table: LoadTable, values: Numbers, setting: Setting) -> Load:
     return Load(connections=int(connections), **numbers)
 
 
-def _texts(axes: Mapping[str, Value], parameters: Numbers) -> dict[str, str]:
-    """List the names that templates may use, with their values."""
+def _texts(values: Mapping[str, Value]) -> dict[str, str]:
+    """Write the values that templates may use."""
     return {
-        name: value if isinstance(value, str) else f"{value:.15g}"
-        for name, value in {**parameters, **axes}.items()
+        name: value if isinstance(value, str) else f"{value:.15g}" for name, value in values.items()
     }
 
 
@@ -268,7 +264,7 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     table = document.get("tool", {}).get("duetbench", {})
     declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
     groups = document.get("dependency-groups", {})
-    every = tuple(declared_interpreters.load(root).interpreters)
+    every = tuple(declared_interpreters.load().interpreters)
     used = {python for spec in declared.values() for python in spec.interpreters}
     for names, known in ((declared, groups), (used, every)):
         if unknown := sorted(set(names).difference(known)):

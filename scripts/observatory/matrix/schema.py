@@ -132,7 +132,6 @@ class Declaration(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _merge_defaults(cls, raw: Any) -> Any:
-        raw = {key: table for key, table in raw.items() if key != "units"}  # of the anchor
         defaults, cases = raw.get("defaults"), raw.get("cases")
         if not (isinstance(defaults, dict) and isinstance(cases, list)):
             return raw

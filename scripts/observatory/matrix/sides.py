@@ -4,8 +4,9 @@ A case is compared only with itself. If its id means something else on the other
 load, path or expected answer), the case counts as missing, like one that only one side has.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, cast
@@ -19,6 +20,7 @@ from duetbench.app.stacks import Stack
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.core.text import short
+from duetbench.host import cache
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation
 from duetbench.judge.pairs import Side, Sides
@@ -190,7 +192,7 @@ def unmeasurable(
             narrator.say(f"not measured: {no_python[python, stack]}")
     reasons = dict[str, str]()
     for case in cases:
-        names = SERVERS[case.server].needs(case.endpoint.interface, case.loop)
+        names = SERVERS[case.server].needs(case.loop)
         absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
         if reason := no_python.get((case.python, case.stack)):
             reasons[case.id] = reason
@@ -205,43 +207,52 @@ def unmeasurable(
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A revision ready to be measured as base, which also prepares heads with other locks of it."""
+    """The anchor, ready to be measured as base, which also prepares heads with other locks of it.
+
+    `missing`: cases that cannot be served on this machine.
+    """
 
     base: Side
-    missing: tuple[Missing, ...]  # cases that cannot be served on this machine
+    missing: tuple[Missing, ...]
     _part: Part
     _scope: Scope
     _generator: Path
-    environments: list[Path] = field(default_factory=list)  # those that were not there before
 
-    def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
+    @contextmanager
+    def head(
+        self, label: str, lock: Callable[[str], Stack]
+    ) -> Iterator[tuple[Side, tuple[Missing, ...]]]:
         """Prepare the same applications with another lock of each stack, from `lock` by its name.
 
         If a stack cannot be resolved or installed, its cases are missing, with the reason.
+        Environments that were not there before are removed at the end.
         """
-        reasons: dict[tuple[str, str], str] = {}
-        locked: dict[str, Stack] = {}
-        pairs = sorted({(case.stack, case.python) for case in self.base.cases})
-        for name, python in pairs:
-            try:
-                if name not in locked:
-                    locked[name] = lock(name)
-                interpreter = self.base.testbed.interpreters[python]
-                if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
-                    self.environments.append(stacks.place(locked[name], interpreter))
-            except SetupError as error:
-                reasons[name, python] = str(error)
-        cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
-        state = replace(self._part.state, label=label)
-        part = replace(self._part, state=state, kind="stack")
-        lost = tuple(
-            Missing(case=case.id, reason=reason)
-            for case in self.base.cases
-            if (reason := reasons.get((case.stack, case.python)))
-        )
-        scope, lock = self._scope, locked.__getitem__
-        side = preparation.side_of(part, cases, scope, self._generator, lock)
-        return side, (*self.missing, *lost)
+        reasons, locked, made = dict[tuple[str, str], str](), dict[str, Stack](), list[Path]()
+        try:
+            for name, python in sorted({(case.stack, case.python) for case in self.base.cases}):
+                try:
+                    locked[name] = locked.get(name) or lock(name)
+                    interpreter = self.base.testbed.interpreters[python]
+                    if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
+                        made.append(stacks.place(locked[name], interpreter))
+                except SetupError as error:
+                    reasons[name, python] = str(error)
+            lost = {
+                case.id: reason
+                for case in self.base.cases
+                if (reason := reasons.get((case.stack, case.python)))
+            }
+            state = replace(self._part.state, label=label)
+            part = replace(self._part, state=state, kind="stack")
+            cases = [case for case in self.base.cases if case.id not in lost]
+            side = preparation.side_of(
+                part, cases, self._scope, self._generator, locked.__getitem__
+            )
+            missing = (Missing(case=case, reason=reason) for case, reason in lost.items())
+            yield side, (*self.missing, *missing)
+        finally:
+            for place in made:
+                cache.remove(place)
 
 
 def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:

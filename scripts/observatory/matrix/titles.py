@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
@@ -18,16 +18,9 @@ from observatory.matrix.experiments import load_experiments, load_stacks
 _PYTHON: Final = re.compile(r"(?<=/py)\d\.\d+(t?)[\w-]*(?=/|$)")
 
 
-class _Titles(NamedTuple):
-    """What a checkout calls its cases and experiments, by their ids."""
-
-    cases: Mapping[str, CaseName] = {}
-    experiments: Mapping[str, str] = {}
-
-
 def name(case: str) -> CaseName | None:
     """Return the name of a case, as the checkout declares it, if only for another Python."""
-    cases = _current().cases
+    cases, _ = _titles()
     if case in cases or (own := _PYTHON.search(case)) is None:
         return cases.get(case)
     like = re.compile(f"{re.escape(case[: own.start()])}[^/]+{re.escape(case[own.end() :])}")
@@ -38,31 +31,28 @@ def name(case: str) -> CaseName | None:
 
 def experiment(folder: str) -> str:
     """Return the title of an experiment, or its folder's name if no title is declared."""
-    return _current().experiments.get(folder) or folder
+    return _titles()[1].get(folder) or folder
 
 
-def _current() -> _Titles:
-    with suppress(DuetbenchError):
+def _titles() -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
+    """Return what the checkout calls its cases and experiments, by their ids."""
+    try:
         return _read(paths.project_root())
-    return _Titles()
+    except DuetbenchError:  # code that needs the declarations themselves reports what is wrong
+        return {}, {}
 
 
 @cache
-def _read(root: Path) -> _Titles:
-    # Code that needs the declarations themselves reports what is wrong with them.
-    with suppress(DuetbenchError):
-        stacks = load_stacks(root)
-        experiments = load_experiments(root, declared_interpreters.load(root).interpreters, stacks)
-        cases = {
-            case.id: case_names.build(case, f"{title} with {stack}" if stack else title)
-            for e in experiments
-            for group in e.cases.values()
-            for case in group
-            if (title := e.titles[case.id])
-            for stack in [stacks[case.stack].title]
-        }
-        return _Titles(cases, {e.name: e.declaration.title for e in experiments})
-    return _Titles()
+def _read(root: Path) -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
+    stacks = load_stacks(root)
+    experiments = load_experiments(root, declared_interpreters.load().interpreters, stacks)
+    cases = {}
+    for one in experiments:
+        for case in chain.from_iterable(one.cases.values()):
+            if title := one.titles[case.id]:
+                stack = stacks[case.stack].title
+                cases[case.id] = case_names.build(case, f"{title} with {stack}" if stack else title)
+    return cases, {one.name: one.declaration.title for one in experiments}
 
 
 case_names.declared.append(name)

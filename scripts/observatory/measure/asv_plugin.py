@@ -20,12 +20,11 @@ from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
 from rich.console import Console
 
-from duetbench.app import interpreters, stacks
+from duetbench.app import stacks
 from duetbench.app.stacks import Stack
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs
 
@@ -89,12 +88,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         try:
             stack, python = self._locked(), self._checkout.interpreter(self._python)
             stacks.make_environment(stack, python, Narrator(Console(quiet=True)))
-            proof = interpreters.prove(stacks.executable(stack, python))
-            mismatch = declared_interpreters.mismatch(
-                self._checkout.declared.interpreters[self._python], proof
-            )
-            if mismatch:
-                raise SetupError(f"its interpreter is not {self._python}: {mismatch}")
         except (DuetbenchError, OSError) as error:
             reason = str(error).replace(f"{self._build_root}{os.sep}", "")
             sentence = f"{self.name} cannot be made for commit {commit_hash[:8]}: {reason}"

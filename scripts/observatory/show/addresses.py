@@ -2,7 +2,6 @@
 
 A release that did nothing has no page, only a row on that of its package, `p/<package>/#<version>`.
 
-Raw files of a night alone move once, into the archive of their month.
 An address is a URL path as in a link, percent-encoded, without a leading slash:
 `b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. The path names the subject, the query the way to show it.
 Pure.
@@ -56,9 +55,9 @@ _TRAPS: Final = re.compile(
 """Names that some systems reserve, and those that a file of the site could have."""
 
 
-def raw(folder: str, name: str, suffix: str = "json") -> str:
-    """Return the address of a file of results, unchanged, or of an archive with such files."""
-    return f"{folder}{quote(name)}.{suffix}"
+def raw(folder: str, name: str) -> str:
+    """Return the address of a file of results, unchanged."""
+    return f"{folder}{quote(name)}.json"
 
 
 change_file = partial(raw, CHANGES)

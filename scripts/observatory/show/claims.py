@@ -1,14 +1,14 @@
 """What each statement says here: one verdict, by pairs of figures of one machine. Pure.
 
-A comparison of both sides answers a statement by its finding, as its page shows it. Of several,
-that with most samples answers, or the newest of these: no result chooses its evidence. Without a
-comparison the launches of a machine's runs do. A run's launches take turns, so those of one round
-are a pair, whose sides its day affects alike; the interval is Student's over the pairs. Fewer
-than four pairs also scatter as their kin do: the other cases of one endpoint and interpreter.
+A statement compares two sides by one metric, within bounds. A comparison of both sides answers it
+by its finding, as its page shows it. Of several, that with most samples answers, or the newest of
+these: no result chooses its evidence. Without a comparison the launches of a machine's runs do. A
+run's launches take turns, so those of one round are a pair, whose sides its day affects alike; the
+interval is Student's over the pairs. Fewer than four pairs also scatter as their kin do: the other
+cases of one endpoint and interpreter.
 """
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -17,11 +17,11 @@ import numpy as np
 
 from duetbench.app import setting
 from duetbench.app.setting import OPTIONS
-from duetbench.core.comparison import CaseComparison, Comparison
+from duetbench.core.comparison import Comparison
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine
 from duetbench.core.units import Formatter, Interval, significant, student
-from duetbench.load.summary import ENOUGH_LAUNCHES, RunSummary, estimate
+from duetbench.load.summary import ENOUGH_LAUNCHES, RunSummary
 from duetbench.report import formats
 from observatory.matrix.published import CaseShape, Published, Shape
 
@@ -40,10 +40,9 @@ def ratio(value: float | None) -> str:
 
 
 def _figure(ours: Interval | None) -> str:
-    if ours is None:
-        return formats.MISSING
-    within = f" ({'…'.join(map(ratio, ours.ends))})" if ours.ends else ""
-    return f"{ratio(ours.estimate)}{within}"
+    if ours is None or ours.ends is None:
+        return ratio(ours.estimate if ours else None)
+    return f"{ratio(ours.estimate)} ({'…'.join(map(ratio, ours.ends))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +74,7 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        figure = f", {self.figure}" if self.ours else ""
-        return f"{self.statement} — {self.verdict}{figure}"
-
-
-def tally(answers: Sequence[Answer]) -> str:
-    """Count the statements by verdict; empty without any."""
-    counts = Counter(answer.verdict for answer in answers).most_common()
-    verdicts = ", ".join(f"{verdict} {number}" for verdict, number in counts)
-    return f"{formats.quantity(len(answers), 'statement')}: {verdicts}" if answers else ""
+        return f"{self.statement} — {self.verdict}{f', {self.figure}' * bool(self.ours)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,50 +98,49 @@ class Evidence:
     Attributes:
         ours: None: no figures, for which `words` is the reason.
         samples: What they are: `duets`.
-        rank: Those of a comparison before launches, then by number, then by date.
+        comparison: Its record, unless launches or samples are the evidence.
     """
 
     ours: Interval | None
     words: str
     samples: str
-    rank: tuple[bool, int, str]
     machine: Machine | None = None
-    comparison: str = ""
+    comparison: Comparison | None = None
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """Sorts by the number of samples, then by date."""
+        return self.ours.n if self.ours else 0, self.comparison.started if self.comparison else ""
 
 
 def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -> Evidence:
     """Return the ratio of the first side's figures to the second's; of one side, its figure."""
-    keys = [key for key in sides[0].figures if all(key in side.figures for side in sides)]
-    logs = np.log([[side.figures[key] for side in sides] for key in keys if _positive(sides, key)])
-    if not len(logs):
-        missing = [side.name for side in sides if not side.figures]
-        words = f"no figures of {', '.join(missing)}" if missing else "never in one run"
-        return Evidence(None, words, samples, (False, 0, ""), machine)
-    values, few = logs[:, 0] - logs[:, 1:].sum(axis=1), len(logs) < _OWN
-    kin = [np.log(f) for side in sides for f in side.kin if few and min(f, default=0) > 0]
-    mean, number = float(values.mean()), len(values)
-    squares = float(((values - mean) ** 2).sum())
-    squares += len(sides) * sum(float(((log - log.mean()) ** 2).sum()) for log in kin)
+    keys = [key for key in sides[0].figures if all(s.figures.get(key, 0) > 0 for s in sides)]
+    if not keys:
+        missing = ", ".join(side.name for side in sides if not side.figures)
+        words = f"no figures of {missing}" if missing else "never in one run"
+        return Evidence(None, words, samples, machine)
+    logs = np.log([[side.figures[key] for side in sides] for key in keys])
+    values, number = logs[:, 0] - logs[:, 1:].sum(axis=1), len(keys)
+    kin = [np.log(figures) for side in sides for figures in side.kin if number < _OWN and figures]
     freedom = number - 1 + sum(len(log) - 1 for log in kin)
+    mean = float(values.mean())
     ours = Interval(math.exp(mean), n=number)
     if freedom:
+        squares = number * values.var() + len(sides) * sum(len(log) * log.var() for log in kin)
         half = student(freedom) * math.sqrt(squares / freedom / number)
-        ours = Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), number)
+        ours = replace(ours, low=math.exp(mean - half), high=math.exp(mean + half))
     means = zip(sides, logs.mean(axis=0), strict=True)
     figures = " against ".join(side.format(math.exp(log)) for side, log in means)
     often = f"over {number} {samples}" if number > 1 else "measured once"
     words = f"{figures}, {often}{', with the scatter of its kin' * bool(kin)}"
-    return Evidence(ours, words, samples, (False, number, ""), machine)
-
-
-def _positive(sides: Sequence[Side], key: Hashable) -> bool:
-    return all(side.figures[key] > 0 for side in sides)
+    return Evidence(ours, words, samples, machine)
 
 
 def inverse(ours: Interval) -> Interval:
     """Return one over a ratio."""
-    low, high = ours.ends or (None, None)
-    return Interval(1 / ours.estimate, 1 / high if high else None, 1 / low if low else None, ours.n)
+    high, low = (1 / end for end in ours.ends) if ours.ends else (None, None)
+    return Interval(1 / ours.estimate, low, high, ours.n)
 
 
 def over(base: Interval, head: Interval) -> Interval:
@@ -166,36 +156,33 @@ def served(
     runs: Iterable[RunSummary], published: Published, names: Sequence[str], metric: str
 ) -> Iterator[Evidence]:
     """Return what the launches of each machine say of cases, by their names or ids."""
-    machines: defaultdict[str, list[RunSummary]] = defaultdict(list)
+    machines: dict[str, list[RunSummary]] = {}
     for run in runs:
-        machines[run.run.machine.id].append(run)
-    for of in machines.values():
-        cases = {case.id: case.case for run in of for case in run.cases.values() if case.measured}
-        sides = [_side(of, cases, published.case_id(name, cases), metric) for name in names]
-        yield pairs(sides, "launches", of[0].run.machine)
+        machines.setdefault(run.run.machine.id, []).append(run)
+    for own in machines.values():
+        cases = {case.id: case.case for run in own for case in run.cases.values() if case.measured}
+        sides = [_side(own, cases, published.case_id(name, cases), metric) for name in names]
+        yield pairs(sides, "launches", own[0].run.machine)
 
 
 def _side(runs: Sequence[RunSummary], cases: Mapping[str, Case], id_: str, metric: str) -> Side:
-    figures = {
-        case: {
-            (summary.run.id, launch.round): launch.metrics[metric]
-            for summary in runs
-            for result in summary.run.results
-            if result.case.id == case
-            for launch in result.usable
-            if metric in launch.metrics
-        }
-        for case in cases
-        if case == id_ or (id_ in cases and _akin(cases[case], cases[id_]))
-    }
-    own = figures.pop(id_, {})
-    kin = tuple(list(of.values()) for of in figures.values())
-    return Side(id_.partition("/")[2], METRICS[metric].format, own, kin)
+    figures: dict[str, dict[Hashable, float]] = {}
+    for run in (summary.run for summary in runs):
+        for result in run.results:
+            for launch in result.usable:
+                if metric in launch.metrics:
+                    own = figures.setdefault(result.case.id, {})
+                    own[run.id, launch.round] = launch.metrics[metric]
+    alike = [case for case in cases if case != id_ and _kin(cases, case) == _kin(cases, id_)]
+    kin = tuple([*figures[case].values()] for case in alike if case in figures)
+    own_figures = figures.get(id_, {})
+    return Side(id_.partition("/")[2], METRICS[metric].format, own_figures, kin)
 
 
-def _akin(case: Case, other: Case) -> bool:
-    keys = [(of.experiment, of.endpoint.name, of.python) for of in (case, other)]
-    return keys[0] == keys[1]
+def _kin(cases: Mapping[str, Case], id_: str) -> Hashable:
+    """Return a key, equal for cases that scatter alike."""
+    case = cases.get(id_)
+    return case and (case.experiment, case.endpoint.name, case.python)
 
 
 def compared(
@@ -203,21 +190,18 @@ def compared(
 ) -> Iterator[Evidence]:
     """Return what comparisons of two interpreters or settings say of two cases."""
     sides = [_cell(above), _cell(below)]
-    rows = (
-        (record, row)
-        for record in comparisons
-        if record.base.kind in {"interpreter", "setting"}
-        for row in record.cases
-        if row.case.experiment == above.experiment
-    )
-    for record, row in rows:
-        cells = [_cell(row.case), _cell(_as_base(record, row.case))]
-        ours, samples = _judged(record, row, metric)
-        if sides in (cells, cells[::-1]) and ours and ours.ends and ours.n >= ENOUGH_LAUNCHES:
-            ours = ours if sides == cells else inverse(ours)
+    of_two = (one for one in comparisons if one.base.kind in {"interpreter", "setting"})
+    rows = ((one, row.case) for one in of_two for row in one.cases)
+    for record, case in rows:
+        finding = record.of(case.id, metric)
+        cells = [_cell(case), _cell(_as_base(record, case))]
+        if finding is None or sides not in (cells, cells[::-1]):
+            continue
+        ours, samples = finding.interval, "pairs of launches by turns" if finding.alone else "duets"
+        if ours and ours.ends and ours.n >= ENOUGH_LAUNCHES:
             words = f"by {ours.n} {samples} on {record.machine.id}, {record.started[:10]}"
-            rank = (True, ours.n, record.started)
-            yield Evidence(ours, words, samples, rank, record.machine, record.id)
+            ours = ours if sides == cells else inverse(ours)
+            yield Evidence(ours, words, samples, record.machine, record)
 
 
 def _cell(case: Case) -> Hashable:
@@ -237,55 +221,43 @@ def _as_base(comparison: Comparison, case: Case) -> Case:
     return case.model_copy(update={**fields, "load": case.load.model_copy(update=load)})
 
 
-def _judged(record: Comparison, row: CaseComparison, metric: str) -> tuple[Interval | None, str]:
-    """Return head's figure over base's, and what its samples are."""
-    turns = "pairs of launches by turns"
-    if finding := record.of(row.case.id, metric):
-        return finding.interval, turns if finding.alone else "duets"
-    # What was not judged is only known of sides that were launched alone.
-    alone = (duet for duet in row.duets if duet.usable and duet.alone)
-    figures = [(duet.base.get(metric, 0), duet.head.get(metric, 0)) for duet in alone]
-    ratios = [head / base for base, head in figures if base > 0 and head > 0]
-    return estimate(ratios) if ratios else None, turns
-
-
 def check(
     published: Published, runs: Sequence[RunSummary], comparisons: Sequence[Comparison] = ()
 ) -> tuple[Answer, ...]:
     """Answer every statement of an experiment."""
-    return tuple(_check(published, shape, runs, comparisons) for shape in published.shapes)
-
-
-def _check(
-    published: Published,
-    shape: CaseShape,
-    runs: Sequence[RunSummary],
-    comparisons: Sequence[Comparison],
-) -> Answer:
-    names = [name for name in (shape.numerator, shape.denominator) if name is not None]
-    known = [*served(runs, published, names, shape.metric)]
     cases = {case.id: case.case for run in runs for case in run.cases.values()}
-    ids = [published.case_id(name, cases) for name in names]
-    if len(ids) > 1 and all(case in cases for case in ids):
-        known += compared(comparisons, cases[ids[0]], cases[ids[1]], shape.metric)
-    first, *rest = [published.figures_of(published.ids(n)[0]).get(shape.metric) for n in names]
-    source = first if not rest else first / rest[0] if first is not None and rest[0] else None
-    return answer(shape, known, source)
+
+    def check_one(shape: CaseShape) -> Answer:
+        names = [name for name in (shape.numerator, shape.denominator) if name is not None]
+        known = [*served(runs, published, names, shape.metric)]
+        both = [cases.get(published.case_id(name, cases)) for name in names]
+        if len(both) == 2 and both[0] and both[1]:
+            known += compared(comparisons, both[0], both[1], shape.metric)
+        figures = [published.figures_of(published.ids(n)[0]).get(shape.metric) for n in names]
+        first, below = figures[0], figures[1] if len(figures) == 2 else 1.0
+        return answer(shape, known, first / below if first is not None and below else None)
+
+    return tuple(map(check_one, published.shapes))
 
 
 def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> Answer:
-    """Answer a statement by the best evidence, and name machines that answer otherwise."""
-    ranked = sorted(known, key=lambda e: (not _cannot(shape, e), e.rank), reverse=True)
-    first = next(iter(ranked), Evidence(None, "no figures", "launches", (False, 0, "")))
+    """Answer a statement by the best evidence, and name machines that answer otherwise.
+
+    A machine that can answer it comes first, then comparisons before launches.
+    """
+    ranked = sorted(
+        known, key=lambda e: (not _cannot(shape, e), bool(e.comparison), e.rank), reverse=True
+    )
+    first = ranked[0] if ranked else Evidence(None, "no figures", "launches")
     verdict, words = _verdict(shape, first), [first.words]
     if verdict == "cannot be asked here":
-        words = [shape.cannot or ""]
+        ranked, words = [], [shape.cannot or ""]
     elif verdict == "does not hold here":
         words.append(shape.if_not or "no reason is known")
     elif verdict == "not decided":
         words.append(f"more {first.samples} would decide")
     by_machine: dict[str, Evidence] = {}
-    for evidence in ranked if verdict != "cannot be asked here" else ():
+    for evidence in ranked:
         by_machine.setdefault(evidence.machine.id if evidence.machine else "", evidence)
     for name, other in by_machine.items():
         contrary = _verdict(shape, other)
@@ -299,7 +271,7 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
         ours=first.ours,
         verdict=verdict,
         reason="; ".join(words),
-        comparison=first.comparison,
+        comparison=first.comparison.id if first.comparison else "",
     )
 
 
@@ -310,7 +282,7 @@ def _cannot(shape: Shape, evidence: Evidence) -> bool:
 
 
 def _verdict(shape: Shape, evidence: Evidence) -> StatementVerdict:
-    """Decide a statement if the whole interval lies on one side of its limits.
+    """Return the verdict: whether the interval lies within the limits.
 
     Without an interval nothing is decided: the scatter of a single launch is unknown.
     """

@@ -3,7 +3,7 @@
 Runs, comparisons and asv's results stand beside what experiments and suites declare.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Evidence, Side, ratio
 from observatory.show.tables import FigureTable
 from observatory.store import kinds
-from observatory.store.asv_results import Reading, Snapshot
+from observatory.store.asv_results import Snapshot
 
 _RECENT: Final = 8  # runs of a machine and profile that statements use
 _ONE_BY_ONE: Final = (
@@ -71,10 +71,10 @@ class Section:
 
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, except unreadable ones."""
-    groups: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Path]] = {}
     for path in result_files.runs(results):
         profile = path.name.partition("-")[2].partition("-")[0]
-        groups[path.parent.parent.name, profile].append(path)
+        groups.setdefault((path.parent.parent.name, profile), []).append(path)
     recent = [path for group in groups.values() for path in group[-_RECENT:]]
     return kinds.read_each(recent, lambda path: summarise(kinds.read_at(Run, results, path)), [])
 
@@ -121,32 +121,30 @@ def of_servers(
     published: Mapping[str, Published],
     comparisons: Sequence[Comparison] = (),
 ) -> Section:
-    """Return what runs and comparisons say of an experiment; tables are of one machine."""
-    about = published.get(name, Published())
-    by_time = sorted(runs, key=lambda summary: summary.run.started, reverse=True)
-    own = tuple(run for run in by_time if any(_of(run, name)))
-    launches: Counter[str] = Counter()
-    for run in own:
-        launches[run.run.machine.id] += sum(case.measured for case in _of(run, name))
-    cases: dict[str, CaseSummary] = {}
-    for run in own:
-        if run.run.machine.id == launches.most_common(1)[0][0]:
-            for case in _of(run, name):
-                if case.measured > cases.setdefault(case.id, case).measured:
-                    cases[case.id] = case
+    """Return what runs and comparisons say of an experiment.
+
+    Tables are of the machine with most launches, and have the run with most of each case.
+    """
+    about, launches = published.get(name, Published()), Counter[str]()
+    measured: dict[str, list[CaseSummary]] = {}
+    own = []
+    for run in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
+        if cases := [case for case in run.cases.values() if case.case.experiment == name]:
+            own.append(run)
+            launches[run.run.machine.id] += sum(case.measured for case in cases)
+            measured.setdefault(run.run.machine.id, []).extend(cases)
+    best: dict[str, CaseSummary] = {}
+    for case in measured[launches.most_common(1)[0][0]] if launches else ():
+        best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
     return Section(
         experiment=name,
         question=about.question,
         source=". ".join(filter(None, (about.source, about.setting))),
         answers=claims.check(about, own, comparisons),
-        tables=tables.of_cases([*cases.values()], about),
+        tables=tables.of_cases([*best.values()], about),
         notes=(*about.notes, *_different(about.deviations)),
-        runs=own,
+        runs=tuple(own),
     )
-
-
-def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:
-    return [case for case in run.cases.values() if case.case.experiment == experiment]
 
 
 def _different(deviations: Iterable[str]) -> list[str]:
@@ -169,20 +167,11 @@ def of_suites(
         most = Counter(snapshot.machine for snapshot in measured).most_common(1)
         measured = [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
         if measured and (drawn := tables.of_suite(measured[0], suite)):
+            about = where(measured[0])
+            notes = (f"measured {about}", _ONE_BY_ONE, *_different(suite.deviations))
+            answers = tuple(_answer(measured, suite, shape, runs) for shape in suite.shapes)
             result.append(
-                Section(
-                    experiment=suite.title,
-                    question=suite.question,
-                    source=suite.source,
-                    answers=tuple(_answer(measured, suite, each, runs) for each in suite.shapes),
-                    tables=drawn,
-                    notes=(
-                        f"measured {where(measured[0])}",
-                        _ONE_BY_ONE,
-                        *_different(suite.deviations),
-                    ),
-                    measured=where(measured[0]),
-                )
+                Section(suite.title, suite.question, suite.source, answers, drawn, notes, about)
             )
     return tuple(result)
 
@@ -190,9 +179,8 @@ def of_suites(
 def where(snapshot: Snapshot) -> str:
     """Describe when, on what and at which commit asv measured."""
     moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
-    machine = (
-        f"{snapshot.machine} ({snapshot.described})" if snapshot.described else snapshot.machine
-    )
+    described = f" ({snapshot.described})" if snapshot.described else ""
+    machine = f"{snapshot.machine}{described}"
     return f"{moment:%Y-%m-%d %H:%M} UTC by asv on {machine}, commit {snapshot.commit[:12]}"
 
 
@@ -214,12 +202,11 @@ def _answer(
 
 
 def _over_served(alone: Evidence, per: RunRatio, runs: Sequence[RunSummary]) -> Evidence:
-    """Divide a ratio by that of the servers."""
-    none = replace(alone, ours=None, words="never in one run")
+    """Divide a ratio by that of the servers, of the machine with most launches."""
     known = claims.served(runs, Published(), (per.above, per.below), per.metric)
-    whole = max(known, key=lambda each: each.rank, default=none)
-    if alone.ours is None or whole.ours is None:
-        return none
+    whole = max(known, key=lambda each: each.rank, default=None)
+    if alone.ours is None or whole is None or whole.ours is None:
+        return replace(alone, ours=None, words="never in one run")
     note = f"{ratio(alone.ours.estimate)} alone, {ratio(whole.ours.estimate)} served"
     return replace(alone, ours=claims.over(whole.ours, alone.ours), words=f"{note}; {alone.words}")
 
@@ -227,27 +214,19 @@ def _over_served(alone: Evidence, per: RunRatio, runs: Sequence[RunSummary]) -> 
 def _side(
     snapshots: Sequence[Snapshot], suite: SuiteDeclaration, shape: SuiteShape, side: SuiteSide
 ) -> Side:
+    """Collect the samples of these parameters; without a stack, of any stack."""
     table = suite.table(shape.table)
     variant = {table.variant: side.variant} if table.variant and side.variant else {}
     params, name = {**shape.where, **variant}, shape.benchmark or table.benchmark
-    figures = {
-        (snapshot.commit, number): sample
-        for snapshot in snapshots
-        for reading in [_find(snapshot, name, params, side)]
-        if reading and reading.value is not None
-        for number, sample in enumerate(reading.samples or (reading.value,))
-    }
+    figures: dict[tuple[str, int], float] = {}
+    for snapshot in snapshots:
+        readings = (
+            reading
+            for reading in snapshot.of(name)
+            if (reading.python, reading.param) == (side.python, params)
+            if side.stack in {None, reading.stack}
+        )
+        if (reading := next(readings, None)) and reading.value is not None:
+            samples = enumerate(reading.samples or (reading.value,))
+            figures |= {(snapshot.commit, number): sample for number, sample in samples}
     return Side(f"{side.variant or side.stack} on {side.python}", units.seconds, figures)
-
-
-def _find(
-    snapshot: Snapshot, name: str, params: Mapping[str, str], side: SuiteSide
-) -> Reading | None:
-    """Return the reading of these parameters; without a stack, of any stack."""
-    alike = (
-        reading
-        for reading in snapshot.of(name)
-        if (reading.python, reading.param) == (side.python, params)
-        if side.stack in {None, reading.stack}
-    )
-    return next(alike, None)

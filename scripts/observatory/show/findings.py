@@ -1,5 +1,6 @@
 """Experiments as text: the page of all findings, and runs on a terminal or in Markdown."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -12,7 +13,7 @@ from duetbench.host.console import duration
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, escape, facts, grid
 from duetbench.report.run import describe_machine
-from observatory.show.claims import ratio, tally
+from observatory.show.claims import ratio
 from observatory.show.experiments import Section
 from observatory.show.tables import Cell, FigureTable, of_answers
 from observatory.store.points import Points
@@ -37,7 +38,9 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, str])
     """
     flat = [*experiments.values()]
     answers = [answer for section in flat for answer in section.answers]
-    parts = [_FINDINGS, f"{tally(answers)}."]
+    verdicts = Counter(answer.verdict for answer in answers).most_common()
+    tally = ", ".join(f"{verdict} {number}" for verdict, number in verdicts)
+    parts = [_FINDINGS, f"{formats.quantity(len(answers), 'statement')}: {tally}."]
     for name, section in experiments.items():
         question = f"*{escape(section.question)}*" if section.question else ""
         source = f"Published: {escape(section.source)}." if section.source else ""

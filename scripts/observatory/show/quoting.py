@@ -11,6 +11,7 @@ from duetbench.core.comparison import Attribution
 from duetbench.core.metrics import INSTRUCTIONS, METRICS, row
 from duetbench.core.units import Interval
 from duetbench.report import formats
+from duetbench.report.attribution import AttributionText
 from observatory.store.change import Change, order
 from observatory.trend.quotes import Key, Quote, quote_of, sides
 from observatory.trend.releases import MEMORY
@@ -52,28 +53,38 @@ def commands(record: Change) -> tuple[tuple[str, str], ...]:
     return tuple((label, shlex.join(["observatory", *words])) for label, words in lines)
 
 
-def contains(record: Attribution, releases: Iterable[Release]) -> bool:
-    """Whether each of these releases lies between the versions that were counted."""
-    moves = {move.package: move for move in record.packages}
-    return all(
-        (move := moves.get(release.package)) is not None
-        and order(move.base or "") < order(release.version) <= order(move.head or "")
-        for release in releases
-    )
-
-
-def between(record: Attribution, releases: Collection[Release]) -> str:
-    """Which versions were counted, if these contain the releases; otherwise empty.
+def counted(record: Attribution, releases: Collection[Release]) -> str | None:
+    """Say which versions were counted: empty without releases; None: not those of a release.
 
     `Counted from fastapi 0.141.1 → 0.143.2, together with 14 other packages.`
     """
-    if not releases or not contains(record, releases):
-        return ""
+    moves = {move.package: move for move in record.packages}
+
+    def is_inside(release: Release) -> bool:
+        move = moves.get(release.package)
+        return move is not None and (
+            order(move.base or "") < order(release.version) <= order(move.head or "")
+        )
+
+    if not all(map(is_inside, releases)):
+        return None
     named = {release.package for release in releases}
     own = [str(move) for move in record.packages if move.package in named]
     more = formats.quantity(len(record.packages) - len(own), "other package")
     others = f", together with {more}" if len(record.packages) > len(own) else ""
-    return f"Counted from {', '.join(own)}{others}."
+    return f"Counted from {', '.join(own)}{others}." if own else ""
+
+
+def explanations(changes: Iterable[Change]) -> list[tuple[AttributionText, str]]:
+    """Return the attributions of changes in words, and which versions were counted.
+
+    One whose versions lack the change's releases is left out.
+    """
+    return [
+        (AttributionText(change.why), versions)
+        for change in changes
+        if change.why and (versions := counted(change.why, change.releases)) is not None
+    ]
 
 
 def served(case: str) -> str:

@@ -5,7 +5,7 @@ no measurement is left out. A failure is shown as failed, what does not apply is
 neither is a figure.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
@@ -66,35 +66,31 @@ class FigureTable:
 
 def of_answers(answers: Iterable[Answer]) -> FigureTable:
     """Make a table of an experiment's statements with their verdicts."""
-    return FigureTable(
-        "Do its statements hold here?",
-        ("statement",),
-        ("expected", "published", "ours"),
-        tuple(
-            FigureRow(
-                (answer.statement,),
-                (Cell(answer.expected), Cell(ratio(answer.published)), Cell(answer.figure)),
-                ": ".join(filter(None, (answer.verdict, answer.reason))),
-            )
-            for answer in answers
-        ),
-        marks="verdict",
+    rows = (
+        FigureRow(
+            (answer.statement,),
+            (Cell(answer.expected), Cell(ratio(answer.published)), Cell(answer.figure)),
+            ": ".join(filter(None, (answer.verdict, answer.reason))),
+        )
+        for answer in answers
     )
+    columns = ("expected", "published", "ours")
+    title = "Do its statements hold here?"
+    return FigureTable(title, ("statement",), columns, tuple(rows), marks="verdict")
 
 
 def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
     """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
-    A declared table is left out if other tables already show all of its cases.
+    A declared table is left out if those before it show all of its cases.
     """
-    tables = []
-    covered: set[str] = set()
+    tables, rest = [], list(cases)
     for layout in about.tables:
         chosen = [case for case in cases if any(fnmatchcase(case.id, g) for g in layout.select)]
-        if (ids := {case.id for case in chosen}) - covered:
-            covered |= ids
+        if any(case in rest for case in chosen):
+            rest = [case for case in rest if case not in chosen]
             tables.append(_table(layout, chosen, about))
-    if rest := [case for case in cases if case.id not in covered]:
+    if rest:
         title = "Further cases" if tables else "All cases"
         columns = (name for name in COLUMNS if any(name in case.metrics for case in rest))
         layout = TableLayout(
@@ -110,21 +106,19 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
     cases = sorted(cases, key=lambda case: _place(case, keys))
+    rows = (
+        FigureRow(
+            _keys(case, keys),
+            tuple(_cell(case, metric, about) for metric in layout.columns),
+            ", ".join(flag.name for flag in case.warnings),
+        )
+        for case in cases
+    )
     return FigureTable(
         layout.title,
         tuple(KEYS[key].title for key in keys),
         tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
-        tuple(
-            FigureRow(
-                _keys(case, keys),
-                tuple(
-                    _cell(case, metric, about, first=place == 0)
-                    for place, metric in enumerate(layout.columns)
-                ),
-                ", ".join(flag.name for flag in case.warnings),
-            )
-            for case in cases
-        ),
+        tuple(rows),
         tuple(filter(None, (layout.note, *_notes(cases, keys)))),
     )
 
@@ -139,16 +133,12 @@ def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, KeyValue]
     return [(isinstance(value, str), value) for value in values]
 
 
-def _cell(case: CaseSummary, metric: str, about: Published, *, first: bool) -> Cell:
-    """Make the cell of one figure; the first cell of a case without figures says so."""
+def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:
+    """Make the cell of one figure; a case without figures says why."""
     source = about.figures_of(case.id).get(metric)
     ours, interval = formats.cells(metric, case.metrics.get(metric))
-    return Cell(
-        ours=case.status if case.status != "measured" and first else ours,
-        interval=interval,
-        published="" if source is None else formats.figure(metric, source),
-        case=case.id,
-    )
+    published = "" if source is None else formats.figure(metric, source)
+    return Cell(ours if case.status == "measured" else case.status, interval, published, case.id)
 
 
 def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
@@ -173,31 +163,50 @@ def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, 
 
 def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
     names = (*table.keys, table.variant) if table.variant else ()
-    rows: dict[tuple[str, ...], list[Reading | None]] = {}
+    rows: dict[tuple[str, ...], dict[int, Reading]] = {}
     readings = snapshot.of(table.benchmark)
     for reading in readings:
         key = tuple(reading.param[name] for name in names) or (label(reading),)
-        row = rows.setdefault(key, [None] * len(table.columns))
         for place, column in enumerate(table.columns):
             if column.python == reading.python and column.stack in {None, reading.stack}:
-                row[place] = reading
-    cells = {
-        key: tuple(
-            Cell(ratio(_quotient(row[column.over[0]], row[column.over[1]])))
-            if column.over
-            else _reading(own, _published(suite, table, column.python, key))
-            for column, own in zip(table.columns, row, strict=True)
-        )
-        for key, row in rows.items()
-        if any(row)
-    }
-    return FigureTable(
-        title=table.title,
-        keys=names or ("what",),
-        columns=tuple(column.title for column in table.columns),
-        rows=tuple(FigureRow(key, cells[key]) for key in sorted(cells, key=lambda key: key[:-1])),
-        notes=tuple(filter(None, (table.note, _spread(readings)))),
+                rows.setdefault(key, {})[place] = reading
+    spreads = [reading.spread for reading in readings if reading.spread is not None]
+    note = (
+        "figures are medians; half of their samples lie within "
+        f"±{units.significant(100 * max(spreads, default=0.0), 2)} % in the widest case"
     )
+    return FigureTable(
+        table.title,
+        names or ("what",),
+        tuple(column.title for column in table.columns),
+        tuple(
+            FigureRow(key, tuple(_readings(suite, table, key, rows[key])))
+            for key in sorted(rows, key=lambda key: key[:-1])
+        ),
+        tuple(filter(None, (table.note, note * bool(spreads)))),
+    )
+
+
+def _readings(
+    suite: SuiteDeclaration, table: SuiteTable, key: Sequence[str], row: Mapping[int, Reading]
+) -> Iterator[Cell]:
+    """Make a cell of each column: a figure or `failed`, beside what each run of the source says.
+
+    A ratio of two columns, or a benchmark that does not apply, has a dash where it has no figure.
+    """
+    where = dict(zip(table.keys, key, strict=False))
+    for place, column in enumerate(table.columns):
+        if column.over:
+            above, below = (row[n].value if n in row else None for n in column.over)
+            yield Cell(ratio(above / below if above is not None and below else None))
+            continue
+        sources = suite.seconds(column.python, table.name, where) if column.python else ()
+        published = [source[key[-1]] for source in sources if key[-1] in source]
+        figure = formats.MISSING
+        if reading := row.get(place):
+            write = _FORMATS.get(reading.unit, units.significant)
+            figure = "failed" if reading.value is None else write(reading.value)
+        yield Cell(figure, published=", ".join(map(units.seconds, published)))
 
 
 def label(reading: Reading) -> str:
@@ -207,37 +216,3 @@ def label(reading: Reading) -> str:
         kind = function.partition("_")[2].replace("_", " ")
     values = ", ".join(value for _, value in reading.params)
     return f"{kind.lower()}: {values}" if values else kind.lower()
-
-
-def _published(
-    suite: SuiteDeclaration, table: SuiteTable, python: str | None, key: Sequence[str]
-) -> str:
-    """Write what the source measured, in each of its runs."""
-    where = dict(zip(table.keys, key, strict=False))
-    sources = suite.seconds(python, table.name, where) if python else ()
-    return ", ".join(units.seconds(row[key[-1]]) for row in sources if key[-1] in row)
-
-
-def _reading(reading: Reading | None, published: str) -> Cell:
-    """Return a figure, or `failed`; a dash if the benchmark does not apply."""
-    if reading is None:
-        return Cell(formats.MISSING, published=published)
-    value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
-    return Cell("failed" if value is None else form(value), published=published)
-
-
-def _spread(readings: Iterable[Reading]) -> str:
-    spreads = [reading.spread for reading in readings if reading.spread is not None]
-    if not spreads:
-        return ""
-    return (
-        "figures are medians; half of their samples lie within "
-        f"±{units.significant(100 * max(spreads), 2)} % in the widest case"
-    )
-
-
-def _quotient(above: Reading | None, below: Reading | None) -> float | None:
-    """Divide one figure by another; None unless both were measured."""
-    if above is None or below is None or above.value is None or not below.value:
-        return None
-    return above.value / below.value

@@ -140,12 +140,18 @@ class Kind:
     replaceable: bool = False
 
     def read(self, data: bytes, path: str, name: str) -> Any:
-        """The value of a file at `path` below `results/`; RecordError calls the file `name`."""
+        """The value of a file at `path` below `results/`, which must be its content's place.
+
+        RecordError calls the file `name`.
+        """
         if issubclass(self.model, AsvFile):
             value: Any = _of_asv(self.model, data, name)
         else:
             value = files.parse(self.model, data, name)
-        require_place(value.place.format(value), path, name)
+        if (place := value.place.format(value)) != path:
+            raise RecordError(
+                f"{name}: expected it at {place} below the results, by its content; move it there"
+            )
         return value
 
 
@@ -220,17 +226,9 @@ def _plain(folder: Path) -> Iterator[Path]:
 
 def read_at(kind: type[_Record], results: Path, path: Path) -> _Record:
     """Read a file of a results folder, which must be where its content says; RecordError."""
-    value = files.read(kind, path)
-    require_place(value.path, path.relative_to(results).as_posix(), str(path))
+    below = path.relative_to(results).as_posix()
+    value: _Record = Kind(kind).read(files.contents(path), below, str(path))
     return value
-
-
-def require_place(place: str, found: str, name: str) -> None:
-    """Refuse a file `name` at another place below the results than its content's; RecordError."""
-    if place != found:
-        raise RecordError(
-            f"{name}: expected it at {place} below the results, by its content; move it there"
-        )
 
 
 def read_all(

@@ -5,9 +5,7 @@ series. `[tool.observatory.fleet]` therefore declares which machine measures whi
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -22,9 +20,6 @@ FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
-
-AWAY: Final = timedelta(days=7)
-"""A machine has left if its newest night is older than that of any other by more than this."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
@@ -174,21 +169,6 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
     return tuple(
         Shard(number=number, machine=machine, plan=plan.model_copy(update={"cases": cases}))
         for number, (machine, cases) in enumerate(used, start=1)
-    )
-
-
-def present(latest: Mapping[str, str]) -> frozenset[str]:
-    """Return the machines that still measure nights; `latest`: machine → id of its newest run.
-
-    A step on a machine that has left cannot be confirmed: the job would wait for it every night.
-    """
-    began: dict[str, datetime] = {}
-    for machine, run in latest.items():
-        with suppress(ValueError):  # not one of duetbench's ids
-            began[machine] = datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%S%z")
-    last = max(began.values(), default=None)
-    return frozenset(
-        machine for machine, when in began.items() if last is not None and last - when <= AWAY
     )
 
 

@@ -2,8 +2,8 @@
 
 All points of trends come from here: of a night's locks, of those of a date, and of single releases.
 Each is measured with the anchor's applications and interpreters, so that only packages differ.
-Nothing is judged here. Stacks are drawn at random, a few at a time, and their duets run in random
-order: neither the time of the measurement nor the neighbours depend on the stack's date.
+Nothing is judged here. Stacks are drawn at random, and their duets run in random order: the time of
+a measurement does not depend on the stack's date.
 """
 
 import math
@@ -11,12 +11,15 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import Requirement
+
+from duetbench.app import revisions
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
@@ -28,7 +31,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
 from duetbench.counts import counted
-from duetbench.host import cache, command, git
+from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
@@ -36,17 +39,14 @@ from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
-from observatory.matrix.anchor import Anchor
-from observatory.matrix.checkout import Checkout
-from observatory.matrix.sides import Anchored, of_anchor
-from observatory.store.points import AnchoredPoint, CasePoints, Origin, Points
+from observatory.matrix.anchor import Anchor, load_anchor
+from observatory.matrix.checkout import Checkout, fetch_commit
+from observatory.matrix.sides import of_anchor
+from observatory.store.points import AnchoredPoint, CasePoints, Points
 
 DUET_PROTOCOL: Final = 2
 """Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
 between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
-
-AT_ONCE: Final = 3
-"""Stacks that are installed at the same time: each takes at most 0.15 GB for an interpreter."""
 
 REASON: Final = 1000  # characters of a reason for which a case has no point
 
@@ -106,52 +106,126 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A stack to measure against the anchor.
+    """A set of packages to measure with the anchor's applications: of a night, date or release.
 
     Attributes:
         label: What it is, in words.
-        when: Its place in time.
-        lock: Returns its lock of a stack, by the name; SetupError if there is none.
+        when: Its place in time: the end of a date, or when a night begins.
+        tonight: The checkout whose locks a night measures; None: it is of another time.
         commit: The commit that has its locks; None: that of the anchor.
+        release: The one difference from the anchor's locks; None: the locks are as of `when`.
         start: Whether its servers are only started, without load.
         known: Cases that are not wanted, as they have their points.
     """
 
     label: str
     when: datetime
-    lock: Callable[[Subject, Narrator, str], Stack]
-    origin: Origin = "backfill"
-    release: Release | None = None
+    tonight: Checkout | None = None
     commit: str | None = None
+    release: Release | None = None
     start: bool = False
     known: Collection[str] = ()
 
+    def lock(self, anchor: Subject, narrator: Narrator, name: str) -> Stack:
+        """Return its lock of one of the anchor's stacks; SetupError if there is none."""
+        if self.tonight:
+            return self.tonight.lock(name)
+        if not self.release:
+            return anchor.resolve_stack(name, narrator, self.when.date())
+        pin = Requirement(f"{self.release.package}=={self.release.version}")
+        if pin.name not in anchor.lock(name).packages:
+            raise SetupError(f"the stack {name} has no {pin.name}")
+        return anchor.resolve_stack(name, narrator, pins=[pin])
 
-@dataclass(slots=True)
-class Head:
-    """A stack that is measured against the anchor.
 
-    `lost`: cases that cannot be measured, with the reason. `counts`: instructions by case.
+class Measurement(Loop):
+    """Measures a set of packages beside the anchor until each case's ratio is precise.
+
+    Attributes:
+        lost: Cases that cannot be measured, with the reason.
+        counts: Instructions by case.
+        notes: Why cases have no points, or less precise ones.
+        queue: Cases that have their turn in another night.
     """
 
-    wanted: Wanted
-    side: Side
-    pairs: Sequence[Pair]
-    lost: tuple[Missing, ...] = ()
-    notes: list[str] = field(default_factory=list)
-    counts: dict[str, Instructions | str] = field(init=False, default_factory=dict)
+    def __init__(
+        self,
+        anchor: Anchor,
+        wanted: Wanted,
+        sides: tuple[Side, Side],
+        lost: Sequence[Missing],
+        instruments: Real,
+        reporter: Reporter,
+        effort: Effort,
+    ) -> None:
+        super().__init__(instruments.duets, reporter, effort.seed)
+        self.anchor, self.wanted, self.effort = anchor, wanted, effort
+        self.instruments, self.lost, (base, self.side) = instruments, lost, sides
+        self.pairs = [
+            Pair(
+                SideCase(case, base.testbed),
+                SideCase(case, self.side.testbed),
+                start=wanted.start,
+            )
+            for case in self.side.cases
+            if case.id not in wanted.known
+        ]
+        self.began, self.notes = datetime.now(UTC), list[str]()
+        self.counts, self.queue = dict[str, Instructions | str](), set[Pair]()
+        self.keep: Callable[[Points], object] = bool
 
-    def count(self, instruments: Real, left: Callable[[], float], reporter: Reporter) -> None:
+    def open(self) -> Mapping[Pair, int]:
+        active = (pair for pair in self.pairs if pair not in self.queue)
+        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
+
+    def add(self, pair: Pair, duet: Duet) -> None:
+        super().add(pair, duet)
+        self.keep(self.points())
+
+    def measure(self, keep: Callable[[Points], object] = bool) -> Points:
+        """Count instructions and run duets within the limit; return the points.
+
+        If there is no time for the fewest duets of every case, cases take turns: one in so many
+        nights, which the seed counts. `keep` gets the points so far after every duet, and at an
+        interruption.
+        """
+        self.keep, ends = keep, time.monotonic() + self.effort.limit
+        cases = f"{self.wanted.label}: cases against the anchor: {len(self.pairs)}"
+        self.reporter.start(cases, self.remaining(self.open()))
+        try:
+            self._count(ends)
+            fewest, waiting = self.effort.fewest, [*self.open()]
+            needed = fewest * self.seconds(*waiting) / max(1.0, ends - time.monotonic())
+            if (nights := min(math.ceil(needed), len(waiting))) > 1:
+                self._note(f"no time for {fewest} duets of each case: one in {nights} has a turn")
+                turn = self.effort.seed % nights
+                self.queue = {pair for n, pair in enumerate(waiting) if n % nights != turn}
+            if not self.run(ends):
+                self._note("the time was up before all cases were precise enough")
+        except InterruptedRun:
+            self._note("it was interrupted")
+            keep(self.points())
+            raise
+        finally:
+            self.reporter.end()
+        return self.points()
+
+    def _count(self, ends: float) -> None:
         """Count instructions of all cases, except of starts, as in a comparison."""
         if self.pairs and not self.wanted.start:
-            reporter.say(f"{self.wanted.label}: counting instructions")
+            self.reporter.say("counting instructions")
+            sides = {pair.case.id: pair.sides for pair in self.pairs}
             counted.count_each(
-                instruments.instructions, {pair.case.id: pair.sides for pair in self.pairs},
-                self.counts, lambda: min(COUNT_SECONDS, left()), reporter.note,
+                self.instruments.instructions, sides, self.counts,
+                lambda: min(COUNT_SECONDS, ends - time.monotonic()), self.reporter.note,
             )  # fmt: skip
 
-    def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
-        """Return points of its cases, and the cases without any."""
+    def _note(self, words: str) -> None:
+        self.reporter.note(words)
+        self.notes.append(words)
+
+    def points(self) -> Points:
+        """Return the points of its cases so far, and which have none."""
         cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
         for pair in self.pairs:
             case, reason, points = pair.case, pair.void, list[AnchoredPoint]()
@@ -167,22 +241,13 @@ class Head:
             if points:
                 place = {"case": case.id, "stack": case.stack, "python": case.python}
                 cases.append(CasePoints(**place, points=tuple(points)))
-        # Reasons quote servers and installers, with folders of this machine.
-        missing = (
-            Missing(case=case, reason=short(command.scrub(reason), REASON))
-            for case, reason in lost.items()
-        )
-        return tuple(cases), tuple(missing)
-
-    def file(self, anchor: Anchor, began: datetime) -> Points:
-        """Return the file of its points."""
-        cases, lost = self.points()
-        wanted, side = self.wanted, self.side.record
-        digest = cache.digest(anchor.name, wanted.label)[:6]
+        wanted, side, began = self.wanted, self.side.record, self.began
+        digest = cache.digest(self.anchor.name, wanted.label)[:6]
+        origin = "night" if wanted.tonight else "backfill"
         return Points(
-            id=f"{began:%Y%m%dT%H%M%SZ}-{wanted.origin}-{digest}",
-            anchor=anchor.name,
-            origin=wanted.origin,
+            id=f"{began:%Y%m%dT%H%M%SZ}-{origin}-{digest}",
+            anchor=self.anchor.name,
+            origin=origin,
             label=wanted.label,
             when=wanted.when,
             release=wanted.release,
@@ -193,8 +258,12 @@ class Head:
             machine=self.side.testbed.machine,
             interpreters=side.interpreters,
             stacks=side.stacks,
-            cases=cases,
-            missing=lost,
+            cases=tuple(cases),
+            # Reasons quote servers and installers, with folders of this machine.
+            missing=tuple(
+                Missing(case=case, reason=short(command.scrub(reason), REASON))
+                for case, reason in lost.items()
+            ),
             notes=tuple(self.notes),
         )
 
@@ -223,163 +292,51 @@ def _count(count: Instructions) -> AnchoredPoint:
     )
 
 
-class _UntilPrecise(Loop):
-    """Runs duets of every case of all heads until its ratio is as precise as required."""
-
-    def __init__(
-        self,
-        heads: Sequence[Head],
-        instruments: Real,
-        reporter: Reporter,
-        effort: Effort,
-        added: Callable[[Head], object],
-    ) -> None:
-        super().__init__(instruments.duets, reporter, effort.seed)
-        self.heads = {pair: head for head in heads for pair in head.pairs}
-        self.effort = effort
-        self.queue: set[Pair] = set()
-        self.added = added
-
-    def open(self) -> Mapping[Pair, int]:
-        active = (pair for pair in self.heads if pair not in self.queue)
-        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
-
-    def take_turns(self, nights: int, night: int) -> None:
-        """Keep one case in `nights`; the next night keeps the next ones."""
-        self.queue = {p for n, p in enumerate(self.open()) if n % nights != night % nights}
-
-    def add(self, pair: Pair, duet: Duet) -> None:
-        super().add(pair, duet)
-        self.added(self.heads[pair])
-
-
-def run_duets(
-    heads: Sequence[Head],
-    instruments: Real,
+def measure(
+    checkout: Checkout,
+    wanted: Sequence[Wanted],
+    select: Sequence[str],
     reporter: Reporter,
     effort: Effort,
-    added: Callable[[Head], object] = bool,
-) -> bool:
-    """Run duets of heads and their bases; return whether all ended within the limit.
+    instruments: Real | None = None,
+    keep: Callable[[Points], object] = bool,
+) -> Iterator[Points]:
+    """Measure the selected cases of some sets of packages; yield the points of each as it ends.
 
-    If there is no time for the fewest duets of every case, cases take turns; the seed counts
-    nights. `added` is called after every duet.
+    A set whose cases are all known has none. `keep` is that of `Measurement.measure`.
+
+    Raises:
+        HistoryError: The anchor's commit cannot be fetched.
+        UsageError, SetupError: There is no anchor, or it cannot be prepared.
+        InterruptedRun: The points under way are lost, but for what `keep` got.
     """
-    ends = time.monotonic() + effort.limit
-    loop = _UntilPrecise(heads, instruments, reporter, effort, added)
-    cases = sum(len(head.pairs) for head in heads)
-    reporter.start(f"cases against the anchor: {cases}", loop.remaining(loop.open()))
-    try:
-        for head in heads:
-            head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        needed = effort.fewest * loop.seconds(*loop.open())
-        left = max(1.0, ends - time.monotonic())
-        nights = min(math.ceil(needed / left), len(loop.open()))
-        if nights > 1:
-            loop.take_turns(nights, effort.seed)
-            note = f"no time for {effort.fewest} duets of each case: one in {nights} has a turn"
-            for head in heads:
-                head.notes.append(note)
-            reporter.note(note)
-        return loop.run(ends) and not loop.queue
-    finally:
-        reporter.end()
+    anchor, loaded = load_anchor(checkout.root), not all(one.start for one in wanted)
+    _require(checkout.root, anchor)
+    order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
+    with revisions.copies() as copies, measuring():
+        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies, loaded=loaded))
+        for one in order:
+            lock = partial(one.lock, base.base.subject, reporter)
+            with base.head(one.label, lock) as (side, lost):
+                sides, how = (base.base, side), (instruments or Real(), reporter, effort)
+                measurement = Measurement(anchor, one, sides, lost, *how)
+                if measurement.pairs or lost:
+                    yield measurement.measure(keep)
 
 
-def fetch(root: Path, anchor: Anchor) -> None:
-    """Fetch the anchor's commit if this shallow clone lacks it.
-
-    Raises SetupError if it belongs to another protocol, HistoryError if it is nowhere.
-    """
+def _require(root: Path, anchor: Anchor) -> None:
+    """Fetch the anchor's commit; HistoryError if it is nowhere, SetupError if it is too old."""
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
             f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
             f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
             "observatory anchor renew NAME"
         )
-    if git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None:
-        return
     try:
-        git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", anchor.commit)
+        fetch_commit(root, anchor.commit)
     except HistoryError as error:
         raise HistoryError(
             f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which this clone and "
             f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
             "another anchor: observatory anchor renew NAME"
         ) from error
-
-
-def measure(
-    project: Checkout,
-    anchor: Anchor,
-    wanted: Sequence[Wanted],
-    scope: Scope,
-    reporter: Reporter,
-    instruments: Real,
-    effort: Effort,
-    keep: Callable[[Points], object] = bool,
-) -> Iterator[Points]:
-    """Measure stacks against an anchor; yield the points of each, unless all were known.
-
-    `keep` gets the points so far after every duet, and at an interruption.
-
-    Raises:
-        HistoryError: The anchor's commit cannot be fetched.
-        UsageError, SetupError: The anchor cannot be prepared.
-        InterruptedRun: Points of the stacks under way are lost, but for what `keep` got.
-    """
-    fetch(project.root, anchor)
-    base = of_anchor(project, anchor, scope)
-    order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
-    with measuring():
-        for first in range(0, len(order), AT_ONCE):
-            try:
-                some = [_head(base, stack, reporter) for stack in order[first : first + AT_ONCE]]
-                heads = [head for head in some if head.pairs or head.lost]
-                yield from _measure(anchor, heads, instruments, reporter, effort, keep)
-            finally:
-                # Stacks may share an environment; when they are measured none needs it.
-                for place in base.environments:
-                    cache.remove(place)
-                base.environments.clear()
-
-
-def _head(base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
-    """Prepare a stack for its duets."""
-    side, lost = base.head(wanted.label, partial(wanted.lock, base.base.subject, reporter))
-    pairs = [
-        Pair(
-            SideCase(case, base.base.testbed), SideCase(case, side.testbed),
-            label=wanted.label, start=wanted.start,
-        )
-        for case in side.cases
-        if case.id not in wanted.known
-    ]  # fmt: skip
-    return Head(wanted, side, pairs, lost)
-
-
-def _measure(
-    anchor: Anchor,
-    heads: Sequence[Head],
-    instruments: Real,
-    reporter: Reporter,
-    effort: Effort,
-    keep: Callable[[Points], object],
-) -> Iterator[Points]:
-    began = datetime.now(UTC)
-
-    def added(head: Head, note: str = "") -> Points:
-        head.notes += [note] if note else []
-        points = head.file(anchor, began)
-        keep(points)
-        return points
-
-    try:
-        whole = run_duets(heads, instruments, reporter, effort, added)
-    except InterruptedRun:
-        for head in heads:
-            added(head, "it was interrupted")
-        raise
-    ended = "" if whole else "the time was up before all cases were precise enough"
-    for head in heads:
-        yield added(head, ended)

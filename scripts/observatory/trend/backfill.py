@@ -8,18 +8,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.app import stacks
-from duetbench.app.stacks import Stack
-from duetbench.app.subject import Subject
 from duetbench.core.change import Release
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import machine
 from duetbench.host.command import Tick
-from duetbench.host.console import Narrator
 from observatory.matrix.anchor import Anchor
 from observatory.store import kinds
 from observatory.store.points import Points
@@ -34,24 +30,13 @@ there is none."""
 
 def of_date(day: date) -> Wanted:
     """Return the stacks as of the end of a day."""
-
-    def lock(subject: Subject, narrator: Narrator, name: str) -> Stack:
-        return subject.resolve_stack(name, narrator, day)
-
-    return Wanted(f"as of {day}", _end(day), lock)
+    return Wanted(f"as of {day}", _end(day))
 
 
 def of_release(day: date, release: Release, *, start: bool = False) -> Wanted:
     """Return the anchor's stacks with one release; `start`: servers only start, without load."""
-
-    def lock(subject: Subject, narrator: Narrator, name: str) -> Stack:
-        pin = Requirement(f"{release.package}=={release.version}")
-        if pin.name not in subject.lock(name).packages:
-            raise SetupError(f"the stack {name} has no {pin.name}")
-        return subject.resolve_stack(name, narrator, pins=[pin])
-
     label = f"{release.package} {release.version}{', starts' if start else ''}"
-    return Wanted(label, _end(day), lock, release=release, start=start)
+    return Wanted(label, _end(day), release=release, start=start)
 
 
 def _end(day: date) -> datetime:

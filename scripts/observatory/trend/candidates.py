@@ -11,10 +11,10 @@ first of these changes and the one after the last.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import pairwise, product
+from datetime import UTC, datetime, timedelta
+from itertools import chain, pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,9 @@ from observatory.store.change import Candidates, Change, SeriesName, StackState,
 from observatory.store.points import NORMAL
 from observatory.trend.levels import fit, interval
 from observatory.trend.table import Table
+
+AWAY: Final = timedelta(days=7)
+"""A machine has left if its newest night is older than that of any other by more than this."""
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
@@ -44,15 +47,6 @@ REPEATED: Final = 3e-4
 not include it: that covers the rounds of one counting, which all differ in the same way."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableStep:
-    """A step of a case on a stack, and the places of the nights at which it may have happened."""
-
-    step: Step
-    stack: str
-    nights: range
-
-
 @dataclass(slots=True)
 class _Cluster:
     """Steps that share a possible cause, and the places of the nights with these causes."""
@@ -65,17 +59,25 @@ def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates
     """Return the candidates of tables of anchored points that were not `judged` yet."""
     new: list[Change] = []
     known = 0
-    for table in tables:
-        places = {night.id: place for place, night in enumerate(table.nights)}
-        for candidate in of_table(table):
-            earlier = [c for c in judged if c.id == candidate.id or _same(candidate, c, places)]
-            if any(change.final for change in earlier):
-                known += 1
-            else:
-                tries = max((change.tries for change in earlier), default=0)
-                new.append(candidate.model_copy(update={"tries": tries}))
+    for candidate in chain.from_iterable(map(of_table, tables)):
+        earlier = [c for c in judged if c.id == candidate.id or _overlap(candidate, c)]
+        if any(change.final for change in earlier):
+            known += 1
+        else:
+            tries = max((change.tries for change in earlier), default=0)
+            new.append(candidate.model_copy(update={"tries": tries}))
     new.sort(key=lambda candidate: (-candidate.steps[0].strength, candidate.id))
     return Candidates(candidates=tuple(new), known=known)
+
+
+def present(tables: Sequence[Table]) -> frozenset[str]:
+    """Return the machines that still measure.
+
+    A step on a machine that has left cannot be confirmed: the job would wait for it every night.
+    """
+    newest = {table.machine: max(night.started for night in table.nights) for table in tables}
+    last = max(newest.values(), default=None)
+    return frozenset(name for name, when in newest.items() if last and last - when <= AWAY)
 
 
 def of_table(table: Table) -> Iterator[Change]:
@@ -88,25 +90,29 @@ def of_table(table: Table) -> Iterator[Change]:
                 renewed[lock.name].add(place)
             locks[lock.name] = lock.digest
     explained = defaultdict[str, list[_Cluster]](list)
-    for step in steps(table):
-        if near := renewed[step.stack].intersection(step.nights):
-            explained[step.stack].append(_Cluster(near, [step.step]))
+    for step, nights in steps(table):
+        stack = table.cases[step.series.case]
+        if near := renewed[stack].intersection(nights):
+            explained[stack].append(_Cluster(near, [step]))
     for stack, causes in sorted(explained.items()):
         yield from (_candidate(table, stack, cluster) for cluster in _join(causes))
 
 
-def steps(table: Table) -> Iterator[TableStep]:
-    """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
+def steps(table: Table) -> Iterator[tuple[Step, range]]:
+    """Yield all steps of a table's series beyond a tenth of the limit, case by case.
+
+    Each has the places of the nights at which it may have happened.
+    """
     metrics = [name for name in (*JUDGED, INSTRUCTIONS) if name in table.metrics]
     for case, metric in product(table.cases, metrics):
         yield from _of_series(table, case, metric)
 
 
-def _of_series(table: Table, case: str, metric: str) -> Iterator[TableStep]:
+def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, range]]:
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
     figures = table.figures[:, table.row(case), table.metrics.index(metric)].astype(float)
-    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1) & (figures[:, 1] > 0))
+    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
     # Intervals of few duets are wider than by the normal distribution: these points count less.
@@ -133,7 +139,7 @@ def _of_series(table: Table, case: str, metric: str) -> Iterator[TableStep]:
         )
         # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
-        yield TableStep(step, table.cases[case], range(first, last + 1))
+        yield step, range(first, last + 1)
 
 
 def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
@@ -195,25 +201,20 @@ def figures_of(steps: Iterable[Step]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
-    """Whether a `judged` change lies between the same runs as the candidate, at least in part.
+def _overlap(candidate: Change, judged: Change) -> bool:
+    """Whether a candidate is a `judged` change of the same stack, at least in part.
 
     As nights are added, a known step may appear a night earlier or later; it must not count as new.
-    `places` are those of the runs of the candidate's table; names of other runs sort by time.
     """
-    machine_and_stack = candidate.series.machine, candidate.base.stack
-    if (judged.series.machine, judged.base.stack) != machine_and_stack:
-        return False
-    both = judged, candidate
-    order: list[Any] = [run for one in both for run in (one.before_run, one.after_run)]
-    dates = [side.as_of for one in both for side in (one.base, one.head)]
-    if None in order:
-        return False
-    if judged.confirmed and all(dates):
-        # Stacks of past dates are measured in any order, and may be measured again.
-        order = [*dates]
-    elif all(run in places for run in order):
-        # Commits stand in the order of their dates, whenever they were measured.
-        order = [places[run] for run in order]
-    began, ended, first, last = order
-    return bool(began < last and first < ended)
+    stacks = {(change.series.machine, change.base.stack) for change in (candidate, judged)}
+    (began, ended), (first, last) = _span(candidate), _span(judged)
+    return len(stacks) == 1 and began < last and first < ended
+
+
+def _span(change: Change) -> tuple[str, str]:
+    """Return text that sorts by time for both sides: dates of stacks, or names of nights' runs.
+
+    Stacks of past dates are measured in any order, and may be measured again.
+    """
+    base, head = change.base.as_of or change.before_run, change.head.as_of or change.after_run
+    return (base or "~").replace("-", ""), (head or "").replace("-", "")

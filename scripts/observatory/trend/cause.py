@@ -15,11 +15,10 @@ def search(project: Checkout, record: Change, seconds: float, reporter: Reporter
 
     Raises UsageError if its case is no longer declared, or as `find_locks` and `search_locks`.
     """
-    here, series = project.with_case(record.series.case), record.series
-    locks = find_locks(project, record, reporter)
+    series, locks = record.series, find_locks(project, record, reporter)
     case, stack = glob.escape(series.case), record.base.stack
     return blame(
-        record, causes.search_locks(here, stack, locks, case, seconds, reporter, series.metric)
+        record, causes.search_locks(project, stack, locks, case, seconds, reporter, series.metric)
     )
 
 

@@ -6,8 +6,7 @@ Each result is saved with its evidence at once.
 import glob
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -26,8 +25,8 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.statistics import direction
-from observatory.matrix.checkout import NIGHTLY, Checkout
-from observatory.store.change import Change, SeriesName, StackState, release_of
+from observatory.matrix.checkout import Checkout
+from observatory.store.change import Change, StackState, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -68,7 +67,6 @@ def compare_stacks(
         SetupError: A stack cannot be installed.
         InterruptedRun: A signal stopped it.
     """
-    project = replace(project, profile=NIGHTLY[0])
     select = tuple(map(glob.escape, _strongest(project, candidate)))
     before, after = find_locks(project, candidate, reporter)
     base = _label(candidate.base, candidate.before_run), before
@@ -246,11 +244,11 @@ def _dismissed(comparison: Comparison, judged: Sequence[Finding]) -> tuple[Verdi
     return Verdict.UNKNOWN, f"Result of the duets of the two stacks: {summary}."
 
 
-def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
-    """Close open changes that a later confirmed one undid; return their new states.
+def close(records: Sequence[Change]) -> tuple[Change, ...]:
+    """Close open changes that a later one of the same series undid; return their new states.
 
     A change is undone when both together leave the series no worse than before, within the metric's
-    limit. `evidence` has comparisons by id, for effects of a change on other series.
+    limit.
     """
     closed = []
     for record in records:
@@ -258,27 +256,13 @@ def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tupl
             later.id
             for later in records
             if record.status == "open" and later.when > record.when
-            if record.measured_on == later.measured_on
-            if (ratio := _ratio_of(later, record.series, evidence)) is not None
-            if not _worse(record.series.metric, record.ratio * ratio)
+            if (later.series, later.measured_on) == (record.series, record.measured_on)
+            if not _worse(record.series.metric, record.ratio * later.ratio)
         )
         if by := next(undone, None):
             note = f"{record.note} Undone by the change {by}.".lstrip()
             closed.append(record.model_copy(update={"status": "closed", "note": note}))
     return tuple(closed)
-
-
-def _ratio_of(
-    record: Change, series: SeriesName, evidence: Mapping[str, Comparison]
-) -> float | None:
-    """Return the ratio by which a change moved a series; None if it is not known to have moved."""
-    if record.series == series:
-        return record.ratio
-    comparison = evidence.get(record.evidence or "")
-    if series not in record.others or comparison is None:
-        return None
-    finding = comparison.of(series.case, series.metric)
-    return None if finding is None else finding.ratio
 
 
 def _worse(metric: str, ratio: float) -> bool:

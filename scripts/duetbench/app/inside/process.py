@@ -67,10 +67,11 @@ def start(
     # A stack's environment, in which asv counts, lacks what this needs.
     from duetbench.host.process_session import Session  # noqa: PLC0415
 
-    with workspace(plan) as folder:
+    with proc.scratch() as folder:
+        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+        argv = [*fixed_addresses(), *counter(folder), str(program.python), *program.payload]
+        variables = environment(program.env, folder)
         try:
-            argv = command(program, folder, counter)
-            variables = environment(program.env, folder)
             with Session.start(
                 argv, role="command", cores=None, env=variables, cwd=folder, log=folder / "log"
             ) as session:
@@ -103,35 +104,14 @@ class Process:
             words = ending(said, _LAST_WORDS) or "none"
             problem = f"the application's process {how}; its last words: {words}"
             raise CountError(problem, "" if code is not None else "endless")
-        report = report_of(file)
+        try:
+            report = dict(json.loads(file.read_text("utf-8")))
+        except (OSError, ValueError) as error:
+            problem = f"{file.name}: expected a report: {error}; does the payload call phases.run?"
+            raise CountError(problem) from error
         if "reason" in report:
             raise CountError(str(report["reason"]), report.get("kind", ""))
         return report
-
-
-def report_of(file: Path) -> dict[str, Any]:
-    """Read a report of `phases.run`; CountError if it is no report."""
-    try:
-        return dict(json.loads(file.read_text("utf-8")))
-    except (OSError, ValueError) as error:
-        raise CountError(
-            f"{file.name}: expected a report: {error}; does the payload call phases.run?"
-        ) from error
-
-
-@contextmanager
-def workspace(plan: Mapping[str, Any]) -> Iterator[Path]:
-    """Make the folder of a program with its plan, and remove it."""
-    with proc.scratch() as folder:
-        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
-        yield folder
-
-
-def command(
-    program: Program, folder: Path, counter: Callable[[Path], Sequence[str]] = lambda _folder: ()
-) -> list[str]:
-    """What runs a program in its folder; raises like `counter`."""
-    return [*fixed_addresses(), *counter(folder), str(program.python), *program.payload]
 
 
 @functools.cache

@@ -3,15 +3,12 @@
 The same results give the same bytes, except in asv's site. `addresses` defines where everything is.
 """
 
-import io
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Final
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
@@ -20,7 +17,7 @@ from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, experiment, front, packages, sides
-from observatory.show.site.pages.site import PageFile, Site, group, render
+from observatory.show.site.pages.site import Page, Site, spare
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 
@@ -34,8 +31,16 @@ OURS: Final = (
     *("static", "why", "x"),
 )
 """Folders that hold only the site: a build begins by removing them."""
+NO_ASV: Final = "asv's site was left out (--no-asv)"
 
-_LEVEL: Final = 3  # of compression: a tenth larger than by the usual one, in half the time
+KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (
+    experiment.pages,
+    case.pages,
+    sides.pages,
+    packages.pages,
+    front.pages,
+)
+"""Every kind of page; add the function of a new one here. The last one lists all failures."""
 
 
 @dataclass(slots=True)
@@ -46,20 +51,14 @@ class Folder:
     """
 
     root: Path
-    names: set[str] = field(default_factory=set)
     lost: list[str] = field(default_factory=list)
 
     def put(self, name: str, make: Callable[[], bytes]) -> None:
-        """Write a file, the first of each name; raises RecordError if no file can be written."""
+        """Write a file; raises RecordError if no file can be written."""
         if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self.lost.append(f"{name!r}: expected the name of a file inside the site")
             return
-        if name in self.names:
-            return
-        try:
-            data = make()
-        except Exception as problem:  # of one file, whatever it is
-            self.lost.append(f"{name}: left out ({type(problem).__name__}: {problem!s:.200})")
+        if (data := spare(self.lost, name, make, None)) is None:
             return
         path = self.root / name
         try:
@@ -70,7 +69,6 @@ class Folder:
                 f"{path}: cannot be written ({problem.strerror}); {ADVICE}, or name another "
                 "folder (-o)"
             ) from problem
-        self.names.add(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +106,21 @@ def build(
     folder.put(f"static/{STYLES.name}", lambda: STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
-    no_asv, unread = asv_site.LEFT_OUT, list[str]()
-    if with_asv:
-        no_asv = asv_site.bring(root, results, folder.put, narrator, unread)
+    no_asv: list[str] = []
+    inside = asv_site.files(root, results, narrator, no_asv) if with_asv else {}
+    for name, data in inside.items():
+        folder.put(f"{addresses.ASV}{name}", partial(bytes, data))
     _copy(folder, site)
-    others = []
-    if no_asv:
-        how = "In a checkout with asv's results, `observatory site` builds them"
-        title = "This site has no pages of asv"
-        others = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")]
-    pages = [page for kind in KINDS for page in _pages(kind, site)] + others
-    for page in pages:
-        folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
-    missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
+    pages = 0
+    for page in _pages(site, [] if inside else no_asv or [NO_ASV]):
+        text = spare(site.broken, page.title, page.make, None)
+        if text is None:
+            text = _missing(site, page.address, page.title, site.broken[-1]).make()
+        file = addresses.file(page.address)
+        folder.put(file, partial(text.encode, "utf-8", "replace"))
+        pages += file.endswith(".html")
     return BuildReport(
-        pages=len({page.path for page in pages if page.path.endswith(".html")}),
-        notes=(*sources.problems, *sources.notes, *missing, *site.broken, *folder.lost),
+        pages, (*sources.problems, *sources.notes, *no_asv, *site.broken, *folder.lost)
     )
 
 
@@ -144,47 +141,32 @@ def _folder(output: Path) -> Folder:
     return folder
 
 
-KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
-    experiment.pages,
-    case.pages,
-    sides.pages,
-    packages.pages,
-    front.pages,
-)
-"""Every kind of page; add the function of a new one here. The last one lists all failures."""
-
-
-def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[PageFile]:
-    """Make the pages of a kind up to a failure in what combines many files, which is told."""
-    try:
-        yield from kind(site)
-    except Exception as problem:
+def _pages(site: Site, no_asv: Iterable[str]) -> Iterator[Page]:
+    """List all pages; a kind without a list, as of files that make no sense together, is told."""
+    for reason in [*no_asv][-1:]:
+        how = "In a checkout with asv's results, `observatory site` builds them"
+        title = "This site has no pages of asv"
+        yield _missing(site, addresses.ASV, title, f"{reason}. {how}")
+    for kind in KINDS:
         name = kind.__module__.rpartition(".")[2]
-        site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
+        yield from spare(site.broken, f"pages of {name}", partial(_list, kind, site), [])
+
+
+def _list(kind: Callable[[Site], Iterator[Page]], site: Site) -> list[Page]:
+    return [*kind(site)]
+
+
+def _missing(site: Site, address: str, title: str, reason: str) -> Page:
+    return site.page(address, title, "missing", lambda: {"reason": reason})
 
 
 def _copy(folder: Folder, site: Site) -> None:
     """Write the raw files."""
-    results, sources = site.results, site.sources
-    paths = {record.id: results / record.path for record in sources.points} | sources.runs
-    places = group((place, paths[name]) for name, place in site.raw.items())
-    for place, of_place in places.items():
-        own = place.endswith(".json")
-        make = of_place[0].read_bytes if own else partial(_archive, sorted(of_place))
-        folder.put(addresses.file(place), make)
-    records = chain(
-        ((addresses.change_file(change.id), change.path) for change in sources.changes),
-        ((addresses.comparison_file(one.id), one.path) for one in sources.comparisons),
-    )
-    for address, path in records:
-        folder.put(addresses.file(address), (results / path).read_bytes)
-
-
-def _archive(paths: Iterable[Path]) -> bytes:
-    """Return files in a zip file, which has the same bytes if they have."""
-    packed = io.BytesIO()
-    with ZipFile(packed, "w") as archive:
-        for path in paths:
-            # Without a time, it is that of the first day that the format knows.
-            archive.writestr(ZipInfo(path.name), path.read_bytes(), ZIP_DEFLATED, _LEVEL)
-    return packed.getvalue()
+    sources = site.sources
+    paths = {site.raw[name]: path for name, path in sources.runs.items()}
+    paths |= {site.raw[record.id]: site.results / record.path for record in sources.points}
+    changes = {addresses.change_file(record.id): record.path for record in sources.changes}
+    compared = {addresses.comparison_file(record.id): record.path for record in sources.comparisons}
+    paths |= {address: site.results / path for address, path in (changes | compared).items()}
+    for address, path in paths.items():
+        folder.put(addresses.file(address), path.read_bytes)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.site.words import drawing
+from observatory.show.site.words import fill
 
 TONES: Final = {Verdict.WORSE: "worse", Verdict.BETTER: "better", Verdict.SAME: "same"}
 """CSS classes of verdicts; all others have the class `open`."""
@@ -58,14 +58,24 @@ class PlotRow:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps figures to per cent of the width; figures beyond the axis stay at its edge."""
+    """Maps figures to per cent of the width; figures beyond the axis stay at its edge.
+
+    `zero`: the figure of "no change".
+    """
 
     low: float
     high: float
     zero: float = 0.0
+    logarithmic: bool = False
+
+    def _place(self, value: float) -> float:
+        if not self.logarithmic:
+            return value
+        return math.log2(value) if value > 0 else -math.inf
 
     def at(self, value: float) -> float:
-        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+        low, high = self._place(self.low), self._place(self.high)
+        share = min(1.0, max(0.0, (self._place(value) - low) / (high - low)))
         return round(_MARGIN + (100 - 2 * _MARGIN) * share, 2)
 
     def holds(self, value: float) -> bool:
@@ -73,25 +83,17 @@ class Scale:
 
     @property
     def ticks(self) -> list[float]:
-        """Return about five ticks: `zero` plus multiples of 1, 2 or 5 times a power of ten."""
-        low, high = self.low - self.zero, self.high - self.zero
-        power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
-        step = next(
-            power * by for by in (1, 2, 5, 10) if power * by >= (high - low) / _TICKS * 0.999
-        )
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-        return [self.zero + index * step for index in range(first, last + 1)]
+        """Return about five ticks: `zero` plus multiples of 1, 2 or 5 times a power of ten.
 
-    @property
-    def labels(self) -> list[tuple[float, float, str]]:
-        """Return ticks, every second of many, with their places and anchors of their texts."""
-        ticks = self.ticks
-        places = [(tick, self.at(tick)) for tick in ticks[:: 2 if len(ticks) > 4 else 1]]
-        # The first and the last label stay inside the drawing.
-        return [
-            (tick, place, "start" if place < 8 else "end" if place > 92 else "middle")
-            for tick, place in places
-        ]
+        On a logarithmic scale these are exponents of two.
+        """
+        low, high = (self._place(end) - self._place(self.zero) for end in (self.low, self.high))
+        power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
+        steps = (power * by for by in (1, 2, 5, 10))
+        step = next(step for step in steps if step >= (high - low) / _TICKS * 0.999)
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        places = [index * step for index in range(first, last + 1)]
+        return [2**place if self.logarithmic else self.zero + place for place in places]
 
 
 def around(ratios: Sequence[Interval]) -> Scale:
@@ -108,22 +110,20 @@ def interval_plot(
     *,
     title: str,
     samples: str,
-    sides: bool = False,
 ) -> Markup:
     """Make a table of rows by their groups' titles, which may be empty.
 
-    `write` labels the axis, `title` says what the figures are, `samples` what intervals are over,
-    and `sides`: whether better is left and worse is right.
+    `write` labels the axis, `title` says what the figures are, `samples` what intervals are over.
+    Around "no change", better is left.
     """
-    every = [row for group in groups.values() for row in group]
-    parts = {"about": about, "groups": groups, "every": every, "scale": scale, "write": write}
-    return drawing("forest.html.j2", **parts, title=title, samples=samples, sides=sides)
+    parts = {"about": about, "groups": groups, "scale": scale, "write": write}
+    return fill("forest.html.j2", **parts, title=title, samples=samples)
 
 
 def bar(ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:
     """Draw a size, up to `reach`, to the left if it is better, and to the right if it is worse."""
     toward = (1 if verdict is Verdict.WORSE else -1) * (1 if ratio.estimate > 1 else -1)
-    figures = (ratio.estimate, *(ratio.ends or ()))
-    scale, tone = Scale(-reach, reach), TONES.get(verdict, "open")
-    places = [scale.at(toward * (figure - 1)) for figure in (1.0, *figures)]
-    return drawing("bar.html.j2", tone=tone, zero=places[0], end=places[1], whisker=places[2:])
+    figures = (1.0, ratio.estimate, *(ratio.ends or ()))
+    zero, end, *whisker = [Scale(-reach, reach).at(toward * (figure - 1)) for figure in figures]
+    tone = TONES.get(verdict, "open")
+    return fill("bar.html.j2", tone=tone, zero=zero, end=end, whisker=whisker)

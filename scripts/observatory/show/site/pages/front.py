@@ -17,7 +17,7 @@ from duetbench.report.attribution import RowText
 from observatory.matrix import titles
 from observatory.show import addresses, quoting
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.show.site.pages.site import Context, Page, Site
 from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill, utc
 from observatory.store.change import Change
@@ -29,52 +29,41 @@ _ROWS: Final = 10  # releases of the newest year that the page draws
 _HEADING: Final = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
 
 
-def pages(site: Site) -> Iterator[PageFile]:
-    """Make the first page, the search's index, the feed, and pages that lead on."""
-    yield from guard(site, addresses.FRONT, "duetbench", partial(_first, site))
+def pages(site: Site) -> Iterator[Page]:
+    """List the first page, the search's index, the feed, and pages that lead on."""
+    yield site.page(addresses.FRONT, "duetbench", "front", partial(_front, site))
     # It is served at any depth: its links begin at the root of the host, below the site's base.
-    root, there = urlsplit(site.base).path or "/", addresses.NOT_FOUND
-    yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
+    lost = {"root": urlsplit(site.base).path or "/", "reason": ""}
+    yield site.page(addresses.NOT_FOUND, "Nothing is here", "missing", lambda: lost)
     for address, place in addresses.MOVED.items():
-        lost = place.startswith(addresses.DOCS) and not site.documented
-        to = addresses.FRONT if lost else place
-        yield render(site, "moved.html.j2", address, "This page has moved", to=to)
-    found = json.dumps([*_found(site)], separators=(",", ":"), ensure_ascii=False)
-    yield PageFile("search.json", found)
-    yield PageFile(addresses.FEED, feed(site.changes, site.base, site.quotes))
+        documented = site.documented or not place.startswith(addresses.DOCS)
+        to = {"to": place if documented else addresses.FRONT}
+        yield site.page(address, "This page has moved", "moved", partial(dict, to))
+    yield Page("search.json", "The search", partial(_search, site))
+    yield Page(addresses.FEED, "The feed", partial(feed, site.changes, site.base, site.quotes))
 
 
-def _first(site: Site) -> Iterator[PageFile]:
-    longest = max((table.nights for table in site.sources.tables), key=len, default=())
-    times = [table.nights[-1].time for table in site.sources.tables]
+def _front(site: Site) -> Context:
+    tables = site.sources.tables
+    times = [table.nights[-1].time for table in tables]
     times += [int(utc(summary.run.started).timestamp()) for summary in site.newest[:1]]
-    tables = site.cases
-    headline = headline_case(tables, site.changes_by_case)
-    chart, finding = None, ""
-    if headline:
-        chart, finding = trends.year(site, headline, tables[headline][0])
     newest = next((quote.when for quote in site.quotes.values()), None)
     year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
-    by_size = sorted(year, key=lambda quote: -quote.size)
-    yield render(
-        site,
-        "front.html.j2",
-        addresses.FRONT,
-        "duetbench",
-        "Which release made Python web apps slower, by how much, and how sure that is; "
-        "and the same question for your own application.",
-        cards=cards(site, year),
-        nights=longest,
-        last=max(times, default=0),
-        chart=chart,
-        finding=finding,
-        headline=headline,
-        record=next(iter(site.sources.night_records[-1:]), None),
-        slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.WORSE}),
-        rows=rows(site, by_size[:_ROWS]),
-        questions=site.experiments.values(),
-        problems=(*site.sources.problems, *site.broken),
-    )
+    headline = headline_case(site.cases, site.changes_by_case)
+    known = trends.year(site, headline, site.cases[headline][0]) if headline else (None, "")
+    worse = (c for c in site.changes if c.status == "open" and c.verdict is Verdict.WORSE)
+    return {
+        "cards": cards(site, year),
+        "nights": max((table.nights for table in tables), key=len, default=()),
+        "last": max(times, default=0),
+        "chart": known[0],
+        "finding": known[1],
+        "headline": headline,
+        "record": next(iter(site.sources.night_records[-1:]), None),
+        "slower": len({site.story(change) for change in worse}),
+        "rows": rows(site, sorted(year, key=lambda quote: -quote.size)[:_ROWS]),
+        "problems": (*site.sources.problems, *site.broken),
+    }
 
 
 def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText | None]]:
@@ -82,17 +71,14 @@ def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText |
 
     A release stands on one card only; a card without a release is left out.
     """
-    large = [quote for quote in year if quote.reaches_limit] or list(year)
-    still = [quote for change in site.open_changes if (quote := site.quote(change))]
+    large = [quote for quote in year if quote.reaches_limit] or year
+    still = (site.quote(change) for change in site.changes if change.status == "open")
+    worse = (quote for quote in still if quote and quote.verdict is Verdict.WORSE)
+    better = (quote for quote in large if quote.verdict is Verdict.BETTER)
     candidates = {
         "Newest": sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, still there": sorted(
-            (quote for quote in still if quote.verdict is Verdict.WORSE), key=lambda q: -q.size
-        ),
-        "Best for requests this year": sorted(
-            (quote for quote in large if quote.verdict is Verdict.BETTER),
-            key=lambda quote: (*quote.rank, -quote.size),
-        ),
+        "Worst, still there": sorted(worse, key=lambda quote: -quote.size),
+        "Best for requests this year": sorted(better, key=lambda q: (*q.rank, -q.size)),
     }
     chosen: dict[Key, tuple[str, Quote, RowText | None]] = {}
     for title, quotes in candidates.items():
@@ -111,7 +97,7 @@ def headline_case(
 
     def place(case: str) -> tuple[bool, int, int, str]:
         first = tables[case][0]
-        requests = CPU in first.metrics and CPU in trends.metrics(first, case)
+        requests = CPU in trends.metrics(first, case)
         return requests, first.length(case), len(changes.get(case, ())), case
 
     lines = [case for case, of in tables.items() if of[0].length(case) > 1]
@@ -129,30 +115,24 @@ def feed(
     return fill("changes.atom.j2", base=base, changes=entries) + "\n"
 
 
-def _found(site: Site) -> Iterator[tuple[str, str, str]]:
-    """Return what the search finds: title, address and kind of each page that has a name."""
-    for quote in site.quotes.values():
-        yield quoting.finding(quote), addresses.release(*quote.key), "release"
-    for package in site.packages:
-        yield package, addresses.package(package), "package"
-    for name in site.experiments:
-        yield titles.experiment(name), addresses.experiment(name), "experiment"
-    for case in sorted(site.planned):
-        yield str(case_names.name(case)), addresses.case(case), "case"
-    for address, title in addresses.NAVIGATION:
-        if address != addresses.DOCS:
-            yield title, address, "page"
+def _search(site: Site) -> str:
+    """Write what the search finds: title, address and kind of each page that has a name."""
+    quotes, cases = site.quotes.values(), sorted(site.planned)
+    topics = [(titles.experiment(name), name) for name in site.experiments]
+    found = [(quoting.finding(quote), addresses.release(*quote.key), "release") for quote in quotes]
+    found += [(name, addresses.package(name), "package") for name in site.packages]
+    found += [(title, addresses.experiment(name), "experiment") for title, name in topics]
+    found += [(str(case_names.name(case)), addresses.case(case), "case") for case in cases]
+    found += [(title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS]
     if site.documented:
         for path in sorted((site.root / "docs").rglob("*.md")):
-            yield from _headings(path, path.relative_to(site.root).with_suffix("").as_posix())
-        for flag in FlagName:
-            yield (
-                f"{flag.value}: {flag.meaning}",
-                f"{addresses.DOCS}reference/#validity-flags",
-                "word",
-            )
-        for metric in METRICS.values():
-            yield f"{metric.title} ({metric.name})", f"{addresses.DOCS}reference/#metrics", "word"
+            found += _headings(path, path.relative_to(site.root).with_suffix("").as_posix())
+        reference = f"{addresses.DOCS}reference/"
+        flags = [f"{flag.value}: {flag.meaning}" for flag in FlagName]
+        found += [(flag, f"{reference}#validity-flags", "word") for flag in flags]
+        metrics = [f"{metric.title} ({metric.name})" for metric in METRICS.values()]
+        found += [(metric, f"{reference}#metrics", "word") for metric in metrics]
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
 def _headings(path: Path, name: str) -> Iterator[tuple[str, str, str]]:

@@ -15,15 +15,8 @@ from duetbench.core.metrics import CPU
 from observatory.show import addresses, quoting
 from observatory.show.site.charts import Caption
 from observatory.show.site.pages import story, trends
-from observatory.show.site.pages.site import (
-    PageFile,
-    ReleasedPackage,
-    Site,
-    explanations,
-    group,
-    guard,
-    render,
-)
+from observatory.show.site.pages.site import Context, Page, Site, group
+from observatory.store.change import Change, order
 from observatory.trend.quotes import Quote
 from observatory.trend.releases import START, ReleaseAxis, Result
 from observatory.trend.table import points, tables
@@ -31,56 +24,56 @@ from observatory.trend.table import points, tables
 _FIRST: Final = "Each release alone, with the 95 % interval of its ratio to the fixed stack."
 
 
-def pages(site: Site) -> Iterator[PageFile]:
-    """Make the list, a page for each package, and one for each release that did something."""
-    yield from guard(site, addresses.PACKAGES, "Packages", partial(_list, site))
-    for package in site.packages.values():
-        address, make = addresses.package(package.name), partial(_of_package, site, package)
-        yield from guard(site, address, package.name, make)
+def pages(site: Site) -> Iterator[Page]:
+    """List all releases, a page for each package, and one for each release that did something."""
+    yield site.page(addresses.PACKAGES, "Releases", "packages", partial(_list, site))
+    for change in site.changes:  # issues link these
+        address, make = addresses.change(change.id), partial(_moved, site, change)
+        yield site.page(address, change.id, "moved", make)
+    for name in site.packages:
+        yield site.page(addresses.package(name), name, "package", partial(_package, site, name))
+    for quote in site.quotes.values():
+        address, title = addresses.release(*quote.key), " ".join(quote.key)
+        yield site.page(address, title, "release", partial(_release, site, quote))
 
 
-def _list(site: Site) -> Iterator[PageFile]:
-    by_size = sorted(site.quotes.values(), key=lambda quote: -quote.size)
+def _list(site: Site) -> Context:
     measured = (release.when for axis in site.effects for release in axis.measured)
-    yield render(
-        site,
-        "packages.html.j2",
-        addresses.PACKAGES,
-        "Releases",
-        "What each release of the Python web stack's packages did to requests.",
-        rows=story.rows(site, by_size),
-        unknown=[record for record in site.changes if not site.quote(record)],
-        judged=Counter(package for package, _ in site.judged),
-        since=min(measured, default=None),
-    )
-    for record in site.changes:  # issues link these
-        title = quoting.finding_of(record, site.quotes)
-        address, to = addresses.change(record.id), site.story(record)
-        yield render(site, "moved.html.j2", address, title, f"{title}.", to=to)
+    return {
+        "rows": story.rows(site, sorted(site.quotes.values(), key=lambda quote: -quote.size)),
+        "unknown": [record for record in site.changes if not site.quote(record)],
+        "judged": Counter(package for package, _ in site.judged),
+        "since": min(measured, default=None),
+    }
 
 
-def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
-    own = (site.quotes[package.name, version] for version in package.versions)
-    quotes = sorted(own, key=lambda quote: -quote.size)
+def _moved(site: Site, change: Change) -> Context:
+    title = quoting.finding_of(change, site.quotes)
+    return {"title": title, "description": f"{title}.", "to": site.story(change)}
+
+
+def _package(site: Site, name: str) -> Context:
+    own = (quote for quote in site.quotes.values() if quote.package == name)
+    quotes = sorted(own, key=lambda quote: (-quote.size, order(quote.version)))
     largest = quotes[0] if quotes else None
-    axes = sorted(package.axes, key=lambda a: not largest or a.machine.id != largest.machine)
-    yield render(
-        site,
-        "package.html.j2",
-        addresses.package(package.name),
-        package.name,
-        quoting.finding(largest, within=True) + "."
-        if largest
-        else f"The effect of each measured release of {package.name} on requests.",
-        package=package,
-        rows=story.rows(site, quotes),
-        judged=sum(name == package.name for name, _ in site.judged),
-        locked=group((version, stack) for stack, version in package.locked.items()),
-        chart=_chart(site, axes[0], largest) if axes else None,
-        sections=[(axis, site.effects[axis]) for axis in axes],
-    )
-    for quote in quotes:
-        yield _release(site, package, quote)
+    axes = [axis for axis in site.effects if axis.package == name]
+    axes.sort(key=lambda axis: not largest or axis.machine.id != largest.machine)
+    return {
+        "name": name,
+        "rows": story.rows(site, quotes),
+        "judged": sum(package == name for package, _ in site.judged),
+        "locked": group((version, stack) for stack, version in sorted(_locked(site, name).items())),
+        "chart": _chart(site, axes[0], largest) if axes else None,
+        "sections": [(axis, site.effects[axis]) for axis in axes],
+    }
+
+
+def _locked(site: Site, name: str) -> dict[str, str]:
+    """Return a package's version by stack, in the newest night."""
+    nights = (table.nights[-1] for table in site.sources.tables)
+    newest = max(nights, key=lambda night: night.time, default=None)
+    stacks = newest.stacks if newest else ()
+    return {stack.name: stack.packages[name] for stack in stacks if name in stack.packages}
 
 
 def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | None:
@@ -96,53 +89,41 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     if not known or sum(bool(point.figure) for point in points(table, case, metric)) < 2:
         return None
     of = table.planned_nights(case)
-    document = trends.document(site, case, {table: of}, metric)
-    own = f"{axis.package} "
-    for line in document["tables"]:
-        marks = [mark for mark in line["changes"] if mark["name"].startswith(own)]
-        line["changes"] = [{**mark, "name": mark["name"].removeprefix(own)} for mark in marks]
+    document = trends.document(site, case, {table: of}, metric, axis.package)
     about = Caption("releases", f"{quoting.title(metric)}: {case_names.name(case)}", _FIRST)
     config = {"document": document, "metric": metric, "releases": True}
     return trends.chart(about, config, case, table, of)
 
 
-def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
-    name, version = quote.key
-    address = addresses.release(name, version)
-    caused = [record for record in site.changes if record.blames(name, version)]
+def _release(site: Site, quote: Quote) -> Context:
+    caused = [record for record in site.changes if record.blames(*quote.key)]
     own = [record for record in caused if site.quote(record) == quote]
     alone = next((record.evidence for record in caused if len(record.releases) == 1), None)
-    return render(
-        site,
-        "release.html.j2",
-        address,
-        quoting.finding(quote),
-        f"{quoting.finding(quote, within=True)}.",
-        package=package,
-        quote=quote,
-        figures=story.before_after(site, quote),
-        code=story.function(site, quote),
-        seen=story.request_table(site, quote, alone),
-        state=story.still_there(site, quote),
-        sure=story.measurements(site, quote, addresses.root(addresses.file(address))),
-        sections=[
-            (axis, result, _command(name, result), _differences(result))
+    return {
+        "title": quoting.finding(quote),
+        "quote": quote,
+        "figures": story.before_after(site, quote),
+        "code": story.function(site, quote),
+        "seen": story.request_table(site, quote, alone),
+        "state": story.still_there(site, quote),
+        "sure": story.measurements(site, quote, addresses.root(addresses.release(*quote.key))),
+        "sections": [
+            (axis, result, _command(quote.package, result), _differences(result))
             for axis, result in story.results(site, quote)
         ],
-        traces=own,
-        others=[record for record in caused if record not in own],
-        why=explanations(site.changes, quote.key),
-    )
+        "traces": own,
+        "others": [record for record in caused if record not in own],
+        "why": quoting.explanations(caused),
+    }
 
 
 def _command(name: str, result: Result) -> str:
     """Make the command that compares both releases, on the case that moved most if any did."""
-    effect = next((effect for effect in result.moved if effect.metric in {CPU, START}), None)
-    sides = ("--base", f"{name}=={result.base.version}", "--head")
-    select = ("--select", glob.escape(effect.case)) if effect else ()
-    start = ("--start", "--profile", "nightly") if effect and effect.metric == START else ()
-    words = ("observatory", "compare", *sides, f"{name}=={result.head.version}", *start, *select)
-    return shlex.join(words)
+    words = ["--base", f"{name}=={result.base.version}", "--head", f"{name}=={result.head.version}"]
+    for effect in [effect for effect in result.moved if effect.metric in {CPU, START}][:1]:
+        words += ["--start", "--profile", "nightly"] if effect.metric == START else []
+        words += ["--select", glob.escape(effect.case)]
+    return shlex.join(["observatory", "compare", *words])
 
 
 def _differences(result: Result) -> list[str]:

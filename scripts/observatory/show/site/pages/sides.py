@@ -14,7 +14,7 @@ from duetbench.core.model import Verdict
 from duetbench.report.html.comparison_page import one_file
 from observatory.show import addresses, quoting
 from observatory.show.site.charts import bar
-from observatory.show.site.pages.site import PageFile, Site, group, guard, render
+from observatory.show.site.pages.site import Context, Page, Site, group
 
 _MOST: Final = 3  # figures of a row
 
@@ -22,37 +22,25 @@ SideRow = tuple[Comparison, CaseName, Markup, list[tuple[Verdict, str]]]
 """What a case does on the second side: its largest effect, drawn, and others in words."""
 
 
-def pages(site: Site) -> Iterator[PageFile]:
-    """Make the table of all sides, and a page for each comparison."""
-    yield from guard(site, addresses.SIDES, "Side by side", partial(_sides, site))
+def pages(site: Site) -> Iterator[Page]:
+    """List the table of all sides, and a page for each comparison."""
+    yield site.page(addresses.SIDES, "Side by side", "sides", partial(_sides, site))
     for name, comparison in site.comparisons.items():
-        address = addresses.comparison(name)
-        make = partial(_alone, address, comparison)
-        yield from guard(site, address, f"Comparison {name}", make)
+        make = partial(one_file, comparison)
+        yield Page(addresses.comparison(name), f"Comparison {name}", make)
 
 
-def _alone(address: str, comparison: Comparison) -> Iterator[PageFile]:
-    yield PageFile(addresses.file(address), one_file(comparison))
-
-
-def _sides(site: Site) -> Iterator[PageFile]:
+def _sides(site: Site) -> Context:
     # Of equal sides and cases the newest counts; servers come before interpreters.
     newest = {
-        ((comparison.base.label, comparison.head.label), case.case.id): comparison
-        for comparison in reversed([*site.comparisons.values()])
+        (_title(comparison), case.case.id): comparison
+        for comparison in site.sources.comparisons
         if comparison.base.kind in {"interpreter", "setting"}
         for case in comparison.cases
     }
-    rows = [row for (_, case), record in newest.items() for row in _rows(record, case)]
-    rows.sort(key=lambda row: row[0].base.kind != "setting")
-    yield render(
-        site,
-        "sides.html.j2",
-        addresses.SIDES,
-        "Side by side",
-        "What another server, event loop, interpreter or setting changes, measured side by side.",
-        groups=group((_title(row[0]), row) for row in rows),
-    )
+    ordered = sorted(newest.items(), key=lambda entry: entry[1].base.kind != "setting")
+    rows = ((title, row) for (title, case), record in ordered for row in _rows(record, case))
+    return {"groups": group(rows)}
 
 
 def _title(comparison: Comparison) -> str:

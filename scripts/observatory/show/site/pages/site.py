@@ -1,45 +1,34 @@
-"""The content of all pages, and the file that a page becomes.
+"""The content of all pages, and the files that they become.
 
-Every kind of page is a module with a function `pages(site) -> Iterator[PageFile]` and a template
-`templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them. Pages read only
-the site, and no clock: the same `results/` give the same bytes.
+Every kind of page is a function `pages(site) -> Iterator[Page]`, and a template in `templates/`;
+`build.KINDS` lists them. Pages read only the site, and no clock: the same `results/` give the same
+bytes.
 """
 
 import os
-import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import HistoryError
-from duetbench.host import git
 from duetbench.load.summary import RunSummary
-from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, experiments, quoting
 from observatory.show.experiments import Section, reference_runs
-from observatory.show.quoting import between, contains
 from observatory.show.site.words import fill
 from observatory.store import asv_results
-from observatory.store.change import Change, order
+from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of, quotes
 from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes, judged
 from observatory.trend.table import Table
 
-_REMOTE: Final = (
-    r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
-)
-"""An address of git on a forge, without the credentials in it."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
-
-_MONTH: Final = len("202611")  # begins the id of a run, and of points
-_MONTHS: Final = 3  # whose raw files are not in an archive
+Context = Mapping[str, Any]
 
 
 def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
@@ -50,44 +39,28 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     return {key: tuple(values) for key, values in groups.items()}
 
 
-def explanations(
-    changes: Iterable[Change], cause: Key | None = None
-) -> list[tuple[AttributionText, str]]:
-    """Return attributions in words, of changes or of those that a release caused.
+def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V | W:
+    """Make one thing of the site; if that fails in any way, say so, and return `instead`.
 
-    With each comes which versions were counted. One whose versions lack the change's releases is
-    left out.
+    A file may be well-formed and make no sense: it must not stop the pages of others.
     """
-    return [
-        (AttributionText(change.why), between(change.why, change.releases))
-        for change in changes
-        if change.why and contains(change.why, change.releases)
-        if cause is None or change.blames(*cause)
-    ]
+    try:
+        return make()
+    except Exception as problem:
+        broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
+        return instead
 
 
 @dataclass(frozen=True, slots=True)
-class PageFile:
-    """A page or a data file; `addresses.file` gives its path."""
+class Page:
+    """A page or a data file at an address, and the function that makes its text.
 
-    path: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedPackage:
-    """A package whose releases were measured, or did something.
-
-    Attributes:
-        name: Its name in locks.
-        locked: Stack → version, in the newest lock that was measured.
-        versions: Versions with pages: those with a quoted size; oldest first.
+    `title` names it in a sentence on its failure.
     """
 
-    name: str
-    axes: tuple[ReleaseAxis, ...] = ()
-    locked: Mapping[str, str] = field(default_factory=dict)
-    versions: tuple[str, ...] = ()
+    address: str
+    title: str
+    make: Callable[[], str]
 
 
 @dataclass(frozen=True, eq=False)  # without slots, since it keeps what it has computed
@@ -109,14 +82,24 @@ class Site:
     documented: bool = False
     broken: list[str] = field(default_factory=list)
 
+    def page(
+        self, address: str, title: str, template: str, context: Callable[[], Context] = dict
+    ) -> Page:
+        """Return the page of a template; its context may set another title, and a description.
+
+        Templates also have `site`, `path`, `root` (see `addresses.root`), `at` (the addresses),
+        `quoting`, and the functions and filters of `words`.
+        """
+        path = addresses.file(address)
+        usual = {"site": self, "path": path, "root": addresses.root(path), "quoting": quoting}
+        usual |= {"title": title, "description": ""}
+        return Page(address, title, lambda: fill(f"{template}.html.j2", **{**usual, **context()}))
+
     @cached_property
     def repository(self) -> str:
-        """Address of the repository that publishes it; empty if unknown."""
-        try:
-            remote = git.ask_or_none(self.root, "remote", "get-url", "origin")
-        except HistoryError:
-            remote = None
-        return repository(os.environ, remote)
+        """Address of the repository whose workflow builds the site; empty if none does."""
+        name, server = map(os.environ.get, ("GITHUB_REPOSITORY", "GITHUB_SERVER_URL"))
+        return f"{server or 'https://github.com'}/{name}" if name else ""
 
     @cached_property
     def published(self) -> Mapping[str, Published]:
@@ -139,10 +122,6 @@ class Site:
         by_time = sorted(self.sources.changes, key=lambda c: (c.when, c.id), reverse=True)
         return tuple(by_time)
 
-    @property
-    def open_changes(self) -> tuple[Change, ...]:
-        return tuple(record for record in self.changes if record.status == "open")
-
     @cached_property
     def comparisons(self) -> Mapping[str, Comparison]:
         """By id, newest first."""
@@ -152,17 +131,15 @@ class Site:
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
         suites, folder = read_suites(self.root), self.results / "asv"
-        read = partial(asv_results.read, folder, [])
-        inside = spare(self.broken, "asv's results", read, ())
+        inside = spare(self.broken, "asv's results", partial(asv_results.read, folder, []), ())
         declared = experiments.names(self.published, suites)
-        cases = (case.case for run in self.newest for case in run.cases.values())
-        of_runs = {case.experiment for case in cases}
+        measured = {case.case.experiment for run in self.newest for case in run.cases.values()}
         rest = (self.newest, inside, self.published, suites, self.sources.comparisons)
         return {
             name: spare(
                 self.broken, name, partial(experiments.experiment, name, *rest), Section(name)
             )
-            for name in (*declared, *sorted(of_runs - {*declared}))
+            for name in (*declared, *sorted(measured - {*declared}))
         }
 
     @cached_property
@@ -177,46 +154,22 @@ class Site:
         return spare(self.broken, "Releases", lambda: quotes(self.effects, self.changes), {})
 
     @cached_property
-    def packages(self) -> Mapping[str, ReleasedPackage]:
-        """All packages with a page, by name."""
-        axes_of = group((axis.package, axis) for axis in self.effects)
-        versions = group(self.quotes)
-        stacks: dict[str, Mapping[str, str]] = {}
-        nights = (night for table in self.sources.tables for night in table.nights)
-        for night in sorted(nights, key=lambda night: night.time):
-            stacks |= {stack.name: stack.packages for stack in night.stacks}
-        return {
-            name: ReleasedPackage(
-                name,
-                axes_of.get(name, ()),
-                {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-                tuple(sorted(versions.get(name, ()), key=order)),
-            )
-            for name in sorted({*axes_of, *versions})
-        }
-
-    @cached_property
-    def raw(self) -> Mapping[str, str]:
-        """Addresses of the files of runs and points, or of the archives with them, by id.
-
-        A machine's newest months have files of their own.
-        """
-        points = {record.id: Path(record.path) for record in self.sources.points}
-        paths = (points | self.sources.runs).items()
-        raw = {}
-        for (kind, machine), names in group((p.parts[-4:-2], n) for n, p in paths).items():
-            own = sorted({name[:_MONTH] for name in names})[-_MONTHS:]
-            for name in names:
-                archive = addresses.raw(f"{kind}/", f"{machine}-{name[:_MONTH]}", "zip")
-                file = addresses.raw(f"{kind}/", name)
-                raw[name] = file if name[:_MONTH] in own else archive
-        return raw
+    def packages(self) -> tuple[str, ...]:
+        """All packages with a page: those whose releases were measured, or did something."""
+        quoted = {package for package, _ in self.quotes}
+        return tuple(sorted(quoted | {axis.package for axis in self.effects}))
 
     @cached_property
     def judged(self) -> frozenset[Key]:
         """Releases with a known effect: compared with the one before on a machine, or quoted."""
         compared = {(axis.package, version) for axis, on in self.effects.items() for version in on}
         return frozenset(compared | self.quotes.keys())
+
+    @cached_property
+    def raw(self) -> Mapping[str, str]:
+        """Addresses of the files of runs and points, by id."""
+        points = {record.id: addresses.raw("points/", record.id) for record in self.sources.points}
+        return points | {name: addresses.raw(addresses.RUNS, name) for name in self.sources.runs}
 
     def quote(self, record: Change) -> Quote | None:
         """Return the quoted size of the release that a change names first."""
@@ -243,55 +196,3 @@ class Site:
             for record in self.changes
             for case in dict.fromkeys(series.case for series in record.all_series)
         )
-
-
-def render(
-    site: Site,
-    template: str,
-    address: str,
-    title: str,
-    description: str = "",
-    *,
-    root: str | None = None,
-    **context: Any,
-) -> PageFile:
-    """Make the page of a template at an address.
-
-    Besides `context` a template has `site`, `path`, `root` (see `addresses.root`), `at` (the
-    addresses), `quoting`, and the functions and filters of `words`.
-    """
-    path = addresses.file(address)
-    context |= {"site": site, "path": path, "title": title, "description": description}
-    way = addresses.root(path) if root is None else root
-    return PageFile(path, fill(template, root=way, quoting=quoting, **context))
-
-
-def guard(
-    site: Site, address: str, title: str, make: Callable[[], Iterable[PageFile]]
-) -> Iterator[PageFile]:
-    """Make the pages of one thing; if that fails in any way, make a page that says so.
-
-    A file may be well-formed and make no sense: it must not stop the pages of others.
-    """
-    pages = spare(site.broken, title, lambda: [*make()], None)
-    yield from pages or [render(site, "missing.html.j2", address, title, reason=site.broken[-1])]
-
-
-def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V | W:
-    """Make one thing of the site; if that fails in any way, say so, and return `instead`."""
-    try:
-        return make()
-    except Exception as problem:
-        broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
-        return instead
-
-
-def repository(environment: Mapping[str, str], remote: str | None) -> str:
-    """Return the address of the repository whose workflow builds the site, or of a `remote`.
-
-    Empty if neither is a repository on the web.
-    """
-    if name := environment.get("GITHUB_REPOSITORY"):
-        return f"{environment.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
-    known = re.fullmatch(_REMOTE, remote or "")
-    return f"https://{known['host']}/{known['name']}" if known else ""

@@ -1,8 +1,7 @@
 """The story of a release: its quoted size, before and after, the code, and how sure that is."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
@@ -18,11 +17,11 @@ from duetbench.report.attribution import RowText
 from observatory.show import addresses, quoting
 from observatory.show.claims import inverse
 from observatory.show.site.charts import TONES, Caption, PlotRow, around, bar, interval_plot
-from observatory.show.site.pages.site import Site, explanations
+from observatory.show.site.pages.site import Site
 from observatory.show.site.pages.trends import alike
 from observatory.show.site.words import day
 from observatory.trend.quotes import Quote, sides
-from observatory.trend.releases import ReleaseAxis, ReleaseEffect, Result
+from observatory.trend.releases import START, ReleaseAxis, ReleaseEffect, Result
 
 MOST: Final = 9
 """Most measurements below a quoted size."""
@@ -47,13 +46,7 @@ def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
     """Return a row for each release, all drawn on one scale."""
     reach = _REACH * max((abs(quote.ratio.estimate - 1) for quote in quotes), default=1.0)
     return [
-        (
-            quote,
-            bar(quote.ratio, quote.verdict, reach),
-            function(site, quote),
-            still_there(site, quote),
-        )
-        for quote in quotes
+        (q, bar(q.ratio, q.verdict, reach), function(site, q), still_there(site, q)) for q in quotes
     ]
 
 
@@ -68,22 +61,15 @@ def still_there(site: Site, quote: Quote) -> str:
 def function(site: Site, quote: Quote) -> RowText | None:
     """Return the function that moved most with a release's effect on requests.
 
-    Functions of other packages that moved are left out, unless they can only move together.
+    Functions of other packages that moved are left out, and changes that are mostly another's.
     """
-    if quote.metric == "start_cpu":
-        return None
-    name = quote.package
-    causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
-    together = {name}.union(*(packages for packages in causes if name in packages))
-    # A change that is mostly another release's is not counted.
-    own = [change for change in site.changes if change.releases[:1] and site.quote(change) == quote]
-    for text, _ in explanations(own, quote.key):
-        moved = {move.package for move in text.record.packages} - together
+    own = (change for change in site.changes if site.quote(change) == quote)
+    for text, _ in quoting.explanations(own) if quote.metric != START else ():
+        others = {move.package for move in text.record.packages} - {quote.package}
         change = text.record.instructions.head - text.record.instructions.base
-        for row_ in text.rows:
-            with_it = (row_.row.head - row_.row.base) * change > 0
-            if with_it and row_.row.package not in moved:
-                return row_
+        for line in text.rows:
+            if (line.row.head - line.row.base) * change > 0 and line.row.package not in others:
+                return line
     return None
 
 
@@ -95,22 +81,25 @@ def request_table(
     The newest observation of each case counts, that of the quoted case first. None: nothing
     differs, or nothing was observed.
     """
-    alone = (
-        comparison
-        for comparison in site.comparisons.values()
-        if quote and (comparison.base.label, comparison.head.label) == sides(quote)
-    )
-    confirming = filter(None, [site.comparisons.get(evidence or "")])
+    known = [*_alone(site, quote)] if quote else []
+    known += filter(None, [site.comparisons.get(evidence or "")])
     newest: dict[str, RequestTable] = {}
-    for comparison in chain(alone, confirming):
+    for comparison in known:
         for case in comparison.cases:
-            if case.effects:
+            if case.effects and case.case.id not in newest:
                 moved = [f for f in of_effects(case.case, case.effects) if f.moved]
-                rows = [*map(_effect_row, moved[:_ROWS])]
+                lines = [*map(_effect_row, moved[:_ROWS])]
                 what = case_names.of(case.case).what
-                newest.setdefault(case.case.id, RequestTable(comparison, what, rows))
+                newest[case.case.id] = RequestTable(comparison, what, lines)
     names = sorted(newest, key=lambda name: quote is None or name != quote.case)
     return next((newest[name] for name in names if newest[name].rows), None)
+
+
+def _alone(site: Site, quote: Quote) -> Iterator[Comparison]:
+    """Return comparisons of a release with the one before, newest first."""
+    for comparison in site.comparisons.values():
+        if (comparison.base.label, comparison.head.label) == sides(quote):
+            yield comparison
 
 
 def _effect_row(finding: Finding) -> tuple[str, str, str]:
@@ -125,17 +114,15 @@ def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
         point = result.base.point(quote.case, quote.metric)
         if point and point.anchor and quote.metric in METRICS:
             base = point.anchor * point.ratio
-            ends = (base, base * quote.ratio.estimate)
-            before, after = (formats.figure(quote.metric, end) for end in ends)
-            return before, after
+            head = base * quote.ratio.estimate
+            return formats.figure(quote.metric, base), formats.figure(quote.metric, head)
     return None
 
 
 def results(site: Site, quote: Quote) -> Iterator[tuple[ReleaseAxis, Result]]:
     """Return what a release did on each machine, that of its quote first."""
-    axes = site.packages[quote.package].axes if quote.package in site.packages else ()
-    for axis in sorted(axes, key=lambda axis: axis.machine.id != quote.machine):
-        if result := site.effects[axis].get(quote.version):
+    for axis in sorted(site.effects, key=lambda axis: axis.machine.id != quote.machine):
+        if axis.package == quote.package and (result := site.effects[axis].get(quote.version)):
             yield axis, result
 
 
@@ -154,9 +141,7 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     about = Caption(
         "sure", quoting.place(quote).partition(":")[0], "Change with its 95 % interval."
     )
-    plot = interval_plot(
-        about, drawn, scale, _label, title="change", samples="measurements", sides=True
-    )
+    plot = interval_plot(about, drawn, scale, _label, title="change", samples="measurements")
     rose = [row.drawn.estimate > 1 for row in (quoted, *repeats) if row.drawn]
     agreed = ", one answer" if len(rose) > 1 and len({*rose}) == 1 else ""
     return plot, f"{formats.quantity(len(rose), 'measurement')}{agreed}"
@@ -187,19 +172,17 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[PlotRow]:
             if here != own and _is_repeated(effect, quote):
                 label = f"Alone, {_how(effect.metric, quote)}{_where(effect.case, here[2])}"
                 yield _effect(label, effect)
-    for comparison in site.comparisons.values():
-        if (comparison.base.label, comparison.head.label) == sides(quote) and (
-            finding := comparison.of(quote.case, quote.metric)
-        ):
+    for comparison in _alone(site, quote):
+        finding = comparison.of(quote.case, quote.metric)
+        if finding and finding.interval:
             label = f"Both side by side, {day(comparison.started)}, {comparison.machine.id}"
             href = root + addresses.comparison(comparison.id)
-            if finding.interval:
-                yield _row(label, quote.metric, finding.interval, finding.verdict, href=href)
+            yield _row(label, quote.metric, finding.interval, finding.verdict, href=href)
     for record in site.changes:
         metric = record.series.metric
         if site.quote(record) == quote and metric in {quote.metric, "throughput"}:
-            days = [state.as_of for state in (record.base, record.head) if state.as_of]
-            stacks = " as of ".join(["All packages", *[" and ".join(days)] * bool(days)])
+            days = " and ".join(state.as_of for state in (record.base, record.head) if state.as_of)
+            stacks = f"All packages{' as of ' * bool(days)}{days}"
             where = _where(record.series.case, record.measured_on)
             label = f"{stacks}, {_how(metric, quote)}{where}"
             yield _row(label, metric, record.interval, record.verdict, href="#nights")
@@ -221,15 +204,15 @@ def _where(case: str, machine: str) -> str:
 
 
 def _effect(label: str, effect: ReleaseEffect) -> PlotRow:
-    plain = _row(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
-    if effect.levels is None:
-        return plain
-    return replace(plain, note="levels of {} and {} releases".format(*effect.levels))
+    note = "levels of {} and {} releases".format(*effect.levels) if effect.levels else ""
+    return _row(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN, note=note)
 
 
-def _row(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> PlotRow:
+def _row(
+    label: str, metric: str, ratio: Interval, verdict: Verdict, *, href: str = "", note: str = ""
+) -> PlotRow:
     """Make a row; better is left, so where more is better, the reciprocal is drawn."""
     drawn = inverse(ratio) if row(metric).better == "higher" else ratio
     word = "counted" if metric == INSTRUCTIONS else verdict.text
-    tone, ends = TONES.get(verdict, "open"), formats.ends(ratio)
-    return PlotRow(label, tone, drawn, word, formats.change(ratio), ends, href=href)
+    tone, size = TONES.get(verdict, "open"), formats.change(ratio)
+    return PlotRow(label, tone, drawn, word, size, formats.ends(ratio), note, href)

@@ -12,13 +12,15 @@ from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show import addresses, quoting
+from observatory.show import addresses as at
+from observatory.show import quoting
 from observatory.show.claims import over
-from observatory.show.site import words
 from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
-from observatory.show.site.words import day, drawing
+from observatory.show.site.words import day, fill, utc
+from observatory.store.change import Change
 from observatory.trend import table as history
+from observatory.trend.quotes import Quote
 from observatory.trend.table import Figures, Nights, Point, Table
 
 FORMAT: Final = 6
@@ -68,72 +70,72 @@ def cells(point: Point) -> tuple[str, str, str]:
     return write(figure.estimate), formats.spread(write, figure), ""
 
 
-def document(site: Site, case: str, series: Mapping[Table, Nights], only: str = "") -> Document:
-    """Make a case's data file: its series in these nights, or one metric's, with events."""
-    tables = [_table(site, table, case, of, only) for table, of in series.items()]
+def document(
+    site: Site, case: str, series: Mapping[Table, Nights], only: str = "", package: str = ""
+) -> Document:
+    """Make a case's data file: its series in these nights, or one metric's, with marks."""
+    tables = []
+    for table, of in series.items():
+        headers = [table.nights[night] for night in of.tolist()]
+        shown = [metric for metric in metrics(table, case) if only in {"", metric}]
+        figures = table.figures[of, table.row(case)]
+        tables.append(
+            {
+                "label": table.machine,
+                "anchor": headers[-1].anchor,
+                "interval": "95 % interval of the ratio to the anchor, over duets",
+                "run": [header.version or header.id for header in headers],
+                "time": [header.time for header in headers],
+                "note": [header.reason(case) for header in headers],
+                "duets": figures[..., 3].max(axis=1).astype(int).tolist(),
+                "metrics": [_metric(name, figures[:, table.metrics.index(name)]) for name in shown],
+                "changes": [m for name in shown for m in marks(site, case, name, package)],
+            }
+        )
     return {"format": FORMAT, "case": case, "tables": tables}
 
 
-def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Document:
-    """Describe a case's series on one machine."""
-    row = table.row(case)
-    headers = [table.nights[night] for night in of.tolist()]
-    shown = [metric for metric in metrics(table, case) if only in {"", metric}]
-    return {
-        "label": table.machine,
-        "anchor": headers[-1].anchor,
-        "interval": "95 % interval of the ratio to the anchor, over duets",
-        "run": [header.version or header.id for header in headers],
-        "time": [header.time for header in headers],
-        "note": [header.reason(case) for header in headers],
-        "duets": table.figures[of, row, :, 3].max(axis=1).astype(int).tolist(),
-        "metrics": [_metric(table, metric, of, row) for metric in shown],
-        "changes": [mark for metric in shown for mark in marks(site, case, metric)],
+def _metric(name: str, figures: Figures) -> dict[str, Any]:
+    """Describe a metric's series, rounded; None stands for a missing figure."""
+    columns = {
+        end: [None if math.isnan(one) else float(f"{one:.{_DIGITS}g}") for one in column.tolist()]
+        for end, column in zip(("mean", "low", "high"), figures.T, strict=False)
     }
+    better = METRICS[name].better if name in METRICS else "lower"
+    return {"name": name, "title": title(name), "better": better, **columns}
 
 
-def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
-    mean, low, high, _ = table.figures[of, row, table.metrics.index(metric)].T
-    return {
-        "name": metric,
-        "title": title(metric),
-        "better": METRICS[metric].better if metric in METRICS else "lower",
-        "mean": _round(mean),
-        "low": _round(low),
-        "high": _round(high),
-    }
-
-
-def _round(figures: Figures) -> list[float | None]:
-    """Round figures to some significant digits; None stands for a missing figure."""
-    return [None if math.isnan(one) else float(f"{one:.{_DIGITS}g}") for one in figures.tolist()]
-
-
-def marks(site: Site, case: str, metric: str) -> Iterator[dict[str, Any]]:
+def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
     """Return the marks of a chart: releases whose quoted figure it shows, on any interpreter.
 
-    They have no size: what a release did alone is not the step of a line of all packages.
+    Those of one package are named by their versions. They have no size: what a release did alone
+    is not the step of a line of all packages.
     """
-    for quote in site.quotes.values():
-        if quote.metric == metric and alike(quote.case, case):
-            yield {
-                "metric": metric,
-                "time": int(quote.when.timestamp()),
-                "name": f"{quote.package} {quote.version}",
-                "tone": TONES.get(quote.verdict, "open"),
-                "label": quoting.finding(quote, within=True),
-                "href": addresses.release(*quote.key),
-            }
-    for record in site.changes:
-        if not site.quote(record) and (record.series.case, record.series.metric) == (case, metric):
-            yield {
-                "metric": metric,
-                "time": int(record.when.timestamp()),
-                "name": "release not known",
-                "tone": TONES.get(record.verdict, "open"),
-                "label": quoting.sentence(record),
-                "href": site.story(record),
-            }
+    entries: list[tuple[Quote | Change, str, str, str]] = [
+        (
+            quote,
+            quote.version if package else " ".join(quote.key),
+            quoting.finding(quote, within=True),
+            at.release(*quote.key),
+        )
+        for quote in site.quotes.values()
+        if quote.metric == metric and alike(quote.case, case) and package in {"", quote.package}
+    ]
+    entries += [
+        (record, "release not known", quoting.sentence(record), site.story(record))
+        for record in site.changes
+        if not (site.quote(record) or package)
+        if (record.series.case, record.series.metric) == (case, metric)
+    ]
+    for event, name, label, href in entries:
+        yield {
+            "metric": metric,
+            "time": int(event.when.timestamp()),
+            "name": name,
+            "tone": TONES.get(event.verdict, "open"),
+            "label": label,
+            "href": href,
+        }
 
 
 def alike(case: str, other: str) -> bool:
@@ -162,7 +164,7 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
 def trend(case: str, table: Table) -> Markup:
     """Make a case's chart, which a script draws from its data file; `table` is the first there."""
     metric = next(iter(metrics(table, case)), "")
-    config = {"source": addresses.data_file(case), "metric": metric}
+    config = {"source": at.data_file(case), "metric": metric}
     about = Caption("trend", quoting.title(metric), _LINE)
     return chart(about, config, case, table, table.planned_nights(case))
 
@@ -191,8 +193,7 @@ def chart(about: Caption, config: Mapping[str, Any], case: str, table: Table, of
     metric = config["metric"]
     points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
     rows = [
-        (f"{words.utc(night.time):%Y-%m-%d}", night.version or night.id, *cells(point))
-        for point in reversed(points)
-        for night in [point.night]
+        (f"{utc(p.night.time):%Y-%m-%d}", p.night.version or p.night.id, *cells(p))
+        for p in reversed(points)
     ]
-    return drawing("plot.html.j2", about=about, config=config, title=title(metric), rows=rows)
+    return fill("plot.html.j2", about=about, config=config, title=title(metric), rows=rows)
