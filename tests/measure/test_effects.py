@@ -534,8 +534,12 @@ def test_neither_threads_nor_answers_without_end_stop_it(python: str, tmp_path: 
 
 def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
     """Both sides and all launches have folders of their own, whose names are random."""
-    for way, name in (("tmp", "tmp/shop.db"), ("copy", "shop.db")):
-        folders = [make_scratch(tmp_path) / way for _ in range(2)]
+    for ways, name in (
+        (("tmp", "tmp"), "tmp/shop.db"),
+        (("copy", "copy"), "shop.db"),
+        (("0feebe12", "b3dd4567"), "shop.db"),  # of the revisions that tests run in
+    ):
+        folders = [make_scratch(tmp_path) / way for way in ways]
         assert {plain(f"sqlite {folder}/shop.db") for folder in folders} == {f"sqlite {name}"}
     temporary = make_scratch(tmp_path)
     assert (plain(temporary), plain(temporary / "a.txt")) == ("*", "*/a.txt")

@@ -1,5 +1,6 @@
-"""What requests of a project's own tests do, by ten clients of seven frameworks, on both sides."""
+"""What requests of a project's own tests do, by clients of seven frameworks, on both sides."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,8 @@ from repos import git, work_in, write
 
 _PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
 _PACKAGES: Final = (
-    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0", "httpx==0.28.1"),
+    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0", "pytest-timeout==2.4.0"),
+    *("httpx==0.28.1", "httpx2==2.16.2"),
     *("fastapi==0.165.0", "flask==3.1.3", "litestar==2.25.0", "quart==0.22.0"),
     *("django==5.2.19", "djangorestframework==3.18.3"),
 )
@@ -97,7 +99,7 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
         (calls,) = (e for e in endpoint.effects.differ if e.kind == "function")
         assert calls.text == "price 10 → 3010"
         assert calls.place == "work.py"
-    assert seen.requests == 10 * 7
+    assert seen.requests == 11 * 7
     assert tuple(note for note in seen.notes if not note.startswith("not seen: ")) == (
         "1 test fails on both sides: suite/api_others.py::test_that_fails",
         "1 test is skipped: suite/api_others.py::test_that_is_skipped",
@@ -124,11 +126,17 @@ def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
 def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--tests nowhere: expected a file or folder of"):
         Suite.find(tmp_path, ["nowhere"])
+    with pytest.raises(UsageError, match="expected a file or folder of"):
+        Suite.find(tmp_path, [f"../{tmp_path.name}/.."])
     write(tmp_path, "pytest.ini", _PLAIN["pytest.ini"])
     write(tmp_path, "tests/test_it.py", "raise RuntimeError('no database')")
+    write(tmp_path, "tests/test_other.py", "def test_that_runs():\n    pass\n")
     tests = Suite(tmp_path, ["tests"], Path(sys.executable), pytest=True, own=())
-    assert tests.record(tmp_path, _quiet).outcomes == {"tests/test_it.py": "error"}
+    other = "tests/test_other.py::test_that_runs"
+    ends = {"tests/test_it.py": "error", other: "passed"}
+    assert tests.record(tmp_path, _quiet).outcomes == ends
     write(tmp_path, "tests/test_it.py", "")
+    write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
         tests.record(tmp_path, _quiet)
 
@@ -213,15 +221,19 @@ def test_only_requests_that_are_the_same_ones_are_compared(
 
 def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
     does: list[tuple[dict[str, Any], dict[str, Any]]]
-    does = [({"a": 1}, {"a": 1}), ({"a": 1}, {"a": 3}), ({"a": 1, "b": 1}, {"a": 9, "b": 2})]
+    does = [
+        ({"a": 1}, {"a": 1}),
+        ({"a": 1}, {"a": 3, "calls": 110}),
+        ({"a": 1, "b": 1, "calls": 10_000}, {"a": 9, "b": 2, "calls": 10_100}),  # 1 %: the same
+    ]
     made = [(_operation(n, **base), _operation(n, **head)) for n, (base, head) in enumerate(does)]
     pairs = {head.key: (base, head) for base, head in made}
     (endpoint,) = suite.by_endpoint(pairs, {key: _compared(pair) for key, pair in pairs.items()})
     assert (endpoint.name, endpoint.requests) == ("GET /item/{id}", 3)
     assert endpoint.effects.tests == ("test_2", "test_1")
     differ = {(e.text, e.base, e.head) for e in endpoint.effects.differ}
-    assert differ == {("a", 1, 9), ("b", 1, 2)}
-    assert endpoint.effects.totals["sql"] == (2, 11)
+    assert differ == {("a", 1, 9), ("b", 1, 2), ("", 100, 110)}
+    assert endpoint.effects.totals == {"sql": (2, 11), "function": (100, 110)}
 
 
 _APP: Final = """
@@ -289,9 +301,47 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")
     assert plan.text.startswith("SCAN book instead of SEARCH book USING COVERING INDEX by_author")
     git(root, "checkout", "--quiet", ".")
-    done = bench("compare", "--tests", "tests")
+    done = bench("compare", "--tests", str(root / "tests"))
     assert "= same" in done.out
+    assert (root / "tests/test_shop.py").exists()  # the copies' tests are replaced, not ours
     assert bench("compare", "--tests", "tests", "--start").code == 2
+
+
+def test_base_keeps_its_own_code_beside_tests(bench: Bench, project: Project) -> None:
+    """Only the tests of a folder are head's, with each conftest.py that they use."""
+    root = project({"shop/__init__.py": _ONE, "shop/test_shop.py": _TEST})
+    write(root, "shop/__init__.py", _APP.format(index=_INDEX, times=3))
+    fixture = "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n"
+    write(root, "conftest.py", fixture)
+    write(root, "shop/test_shop.py", _TEST.replace("test_books()", "test_books(one)"))
+    for tests in ("shop", ".", "shop/test_shop.py"):
+        said = " ".join(bench("compare", "--tests", tests).out.split())
+        assert "sends 3 SQL statements instead of 1" in said
+        assert "fails on base" not in said
+
+
+def test_commands_of_the_environment_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `uv run pytest`, and as if the environment were active."""
+    monkeypatch.setenv("PATH", os.defpath)
+    python = Path(sys.executable)
+    finds = f"assert shutil.which('pytest') == {str(python.with_name('pytest'))!r}"
+    write(tmp_path, "tests/test_it.py", f"import shutil\n\n\ndef test_it():\n    {finds}\n")
+    seen = Suite(tmp_path, ["tests"], python, pytest=True, own=()).record(tmp_path, _quiet)
+    assert seen.outcomes == {"tests/test_it.py::test_it": "passed"}
+
+
+def test_a_slow_callback_is_no_effect(project: Project) -> None:
+    """A loop in debug mode warns of each; whether one is slow is decided by the machine's load."""
+    slow = "    time.sleep(0.2)\n    await asyncio.sleep(0)\n    for author"
+    test = _TEST.replace("ask())", "ask(), debug=True)")
+    waits = "import asyncio, time\n" + _ONE.replace("    for author", slow)
+    root = project({"shop.py": waits, "tests/test_shop.py": test})
+    seen = Suite.find(root, ["tests"]).record(root, _quiet)
+    (operation,) = seen.operations.values()
+    assert operation.did is not None
+    assert {kind for kind, *_ in operation.did.events[0]} == {"sql"}
 
 
 def test_declared_tests_stand_for_an_application(bench: Bench, project: Project) -> None:
@@ -301,6 +351,12 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
     assert (root / "duetbench.toml").read_text("utf-8") == 'tests = ["api"]\n'
     write(root, "shop.py", _ONE.replace("range(1)", "range(2)"))
     assert "sends 2 SQL statements instead of 1" in " ".join(bench("compare").out.split())
+    for number in range(9):  # of so many, pytest's last words are their names
+        write(root, f"api/test_shop_{number}.py", "import nowhere\n")
+    (root / "api/test_shop.py").unlink()
+    done = bench("compare")
+    assert done.code == 3
+    assert "No module named 'nowhere'" in " ".join(done.out.split())
     write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
     (root / "duetbench.toml").unlink()
     assert "no test makes a request" in bench("init", "--tests", "api").err

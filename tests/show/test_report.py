@@ -155,7 +155,7 @@ INVENTED: Final[dict[str, tuple[str, tuple[Judged, ...], dict[str, Any]]]] = {
     "what a command lacks": ("1113", (judged_case(A, WORSE),), {**NEXT, "to_repeat": LACKS}),
     "nothing": ("0000", (), {}),
     "a case of one side": ("0000", (), ONE_SIDE),
-    "that shows nothing": ("3330", (), {**ONE_SIDE, "untouched": 0}),
+    "that shows nothing": ("3333", (), {**ONE_SIDE, "untouched": 0}),
 }  # fmt: skip
 
 

@@ -47,7 +47,9 @@ _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)*\s*\)(?:\s*,\s*\(\s*\?(?:\s*,\s*\?)*\s
 _SPACE = re.compile(r"\s+")
 _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
-_SCRATCH = re.compile(r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/(?=tmp\b))?")
+_SCRATCH = re.compile(
+    r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/[0-9a-f]{8}\b/?|/(?=tmp\b))?"
+)
 _LONGEST = 1_000
 hide: Callable[[str], str] = str  # removes private values, before anything is cut or masked
 _LOOKED_AT = 10_000  # characters of a statement: the rest are values
@@ -130,7 +132,8 @@ class _Scan:
 def plain(name: object) -> str:
     """Remove the random parts and numbers of a name: of temporary files, of hosts, of messages.
 
-    A path in the folder of a launch is one from the application's own folder, or from `tmp`.
+    A path in the folder of a launch, or in the copy of a revision, is one from the application's
+    own folder, or from `tmp`.
     """
     known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", _text(name))
     return _RANDOM.sub("*", known)[:_LONGEST]
@@ -178,10 +181,11 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     ("asyncio.base_events", "BaseEventLoop.create_task", "task", _task),
     ("http.client", "HTTPConnection.putrequest", "call",
      lambda v: _request(v["method"], v["self"].host)),
-    ("httpcore._sync.connection_pool", "ConnectionPool.handle_request", "call",
-     lambda v: _request(v["request"].method, v["request"].url.host)),
-    ("httpcore._async.connection_pool", "AsyncConnectionPool.handle_async_request", "call",
-     lambda v: _request(v["request"].method, v["request"].url.host)),
+    *((f"{core}.{module}.connection_pool", name, "call",
+       lambda v: _request(v["request"].method, v["request"].url.host))
+      for core in ("httpcore", "httpcore2")
+      for module, name in (("_sync", "ConnectionPool.handle_request"),
+                           ("_async", "AsyncConnectionPool.handle_async_request"))),
     ("aiohttp.client_reqrep", "ClientRequest.send", "call",
      lambda v: _request(v["self"].method, v["self"].url.host)),
     ("redis.connection", "PythonRespSerializer.pack", "cache", _command),

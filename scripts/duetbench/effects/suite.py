@@ -59,6 +59,8 @@ _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pyt
 _USUAL: Final = "tests", "test"
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
+_OF_TESTS: Final = re.compile(r"[/_.-]tests?(?=[/_.-])|/conftest\.py$")
+_ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
 
 _OPERATION: Final = TypeAdapter(Operation)
 _OPERATION.rebuild()  # with the types of this module
@@ -76,11 +78,13 @@ class Recording:
 
     Attributes:
         outcomes: Of each test: passed, failed, error or skipped.
+        said: The last words of the run.
     """
 
     operations: Mapping[Key, Operation]
     outcomes: Mapping[str, str]
     unseen: Sequence[str]
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +153,7 @@ class Suite:
         for name in calls:
             if not _FUNCTION.fullmatch(name):
                 raise UsageError(f"--call {name}: expected MODULE:FUNCTION")
-        for name in tests:
-            if not (root / name.partition("::")[0]).exists():
-                raise UsageError(f"--tests {name}: expected a file or folder of {root}")
+        tests = [_inside(root, name) for name in tests]
         top = revisions.top(root) or root.resolve()
         here = interpreters.find_environment(root.resolve(), top)
         manage = (root / "manage.py").is_file()
@@ -170,17 +172,17 @@ class Suite:
         return cls(root, tests, here.executable, has, folders, calls, env or {})
 
     def add_tests(self, source: Path, place: Path) -> None:
-        """Put the tests of one copy in the place of another copy's."""
+        """Put the tests of one copy in the place of another copy's, and what configures them."""
         for name in self.tests:
-            path = name.partition("::")[0]
-            target = place / path
-            if target.is_dir():
-                shutil.rmtree(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if (source / path).is_dir():
-                shutil.copytree(source / path, target, symlinks=True)
-            else:
-                shutil.copy2(source / path, target)
+            path = Path(name.partition("::")[0])
+            above = [folder / "conftest.py" for folder in path.parents]
+            for each in (path, *above):
+                for old in _files(place, each):
+                    old.unlink()
+                for new in _files(source, each):
+                    target = place / new.relative_to(source)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(new, target, follow_symlinks=False)
 
     def record(self, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
@@ -192,12 +194,12 @@ class Suite:
             self._run(self._argv(only), env, place, log, tick)
             hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
             ends = json.loads(lines.pop()) if lines else {}
+            said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
             if not ends.get("outcomes"):
-                said = hide(command.last_words(command.read_log(log))).replace(f"{place}/", "")
                 raise SetupError(f"no test ran; the last words: {said or 'none'}")
         made = map(_OPERATION.validate_json, lines)
         operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
-        return Recording(operations, ends["outcomes"], ends["unseen"])
+        return Recording(operations, ends["outcomes"], ends["unseen"], said)
 
     @contextmanager
     def program(self, place: Path, name: str) -> Iterator[Program]:
@@ -220,8 +222,10 @@ class Suite:
         variables = self.variables
         search = (packages_folder(), *(place / name for name in ("src", ".", *self.own)))
         paths = [*map(str, search), variables.get("PYTHONPATH", "")]
+        commands = [str(self.python.parent), variables.get("PATH", "")]  # as if it were active
         return {
             **variables,
+            "PATH": os.pathsep.join(filter(None, commands)),
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -253,6 +257,30 @@ class Suite:
                     session.stop(0)
         except LaunchError as error:
             raise SetupError(f"the tests: {error.detail}") from error
+
+
+def _inside(root: Path, name: str) -> str:
+    """Return the name of a test, file or folder by its path from the root; raises UsageError."""
+    path, *inner = name.split("::")
+    place = Path(os.path.relpath(root / path, root))
+    if not (root / place).exists() or place.parts[:1] == ("..",):
+        raise UsageError(f"--tests {name}: expected a file or folder of {root}")
+    return "::".join((str(place), *inner))
+
+
+def _files(copy: Path, path: Path) -> list[Path]:
+    """List the files of tests at a path; beside the application's own only those that look so."""
+    place = copy / path
+    files = [file for file in (place, *place.rglob("*")) if file.is_file() or file.is_symlink()]
+    tests = [file for file in files if _OF_TESTS.search(f"/{file.relative_to(copy)}")]
+    return tests or files
+
+
+def _last_words(text: str) -> str:
+    """Return the last words of a run, or the last error that pytest shows before its summary."""
+    words = command.last_words(text)
+    error = (_ERROR.findall(text) or [""])[-1]
+    return words if error in words else error
 
 
 def own(root: Path) -> Sequence[str]:
@@ -420,18 +448,18 @@ def _joined(moved: Sequence[tuple[Operation, Effects]]) -> Effects:
         for effect in effects.differ:
             key = effect.kind, "" if effect.kind == "function" else effect.text
             differ[key] = max(differ.get(key, effect), effect, key=_rise)
-        for kind, both in effects.totals.items():
+        kinds = {effect.kind for effect in effects.differ}
+        for kind, (old, new) in effects.totals.items():
+            both = (old if kind in kinds else new), new  # what is not reliably otherwise is not
             totals[kind] = max(
                 totals.get(kind, both), both, key=lambda ends: abs(ends[1] - ends[0])
             )
         for answer in effects.answers:
             replies.setdefault(answer.what, answer.model_copy(update={"path": operation.path}))
-    kinds = {effect.kind for effect in differ.values()}
     return moved[0][1].model_copy(
         update={
             "differ": tuple(sorted(differ.values(), key=lambda e: difference.KINDS.index(e.kind))),
-            # A kind that no request does reliably otherwise is not compared.
-            "totals": {k: (old if k in kinds else new, new) for k, (old, new) in totals.items()},
+            "totals": totals,
             "answers": tuple(replies.values())[:_MOST_ANSWERS],
             "tests": tuple(dict.fromkeys(op.test for op, effects in moved if not effects.same)),
             "unmeasured": "",  # each request is made once
@@ -472,4 +500,6 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
         yield f"not seen: {', '.join(unseen)}"
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
-            yield f"on {name} {NO_CLIENT}"
+            failed = any(outcome in BAD for outcome in side.outcomes.values())
+            why = f"; the last words: {side.said}" if failed else ""
+            yield f"on {name} {NO_CLIENT}{why}"

@@ -14,6 +14,7 @@ import functools
 import gc
 import importlib
 import json
+import math
 import os
 import re
 import runpy
@@ -23,7 +24,7 @@ import traceback
 import unittest
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import getattr_static, iscoroutinefunction, isfunction
@@ -161,6 +162,9 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
     if scope["type"] != "http" or _inside.get():
         await app(scope, receive, send)
         return
+    with suppress(RuntimeError):  # another framework's loop
+        # Its warnings in debug mode are decided by the clock.
+        asyncio.get_running_loop().slow_callback_duration = math.inf
     path = unquote(scope["path"])
     head, body = dict[str, Any](), list[bytes]()
 
@@ -281,6 +285,7 @@ CLIENTS = (
     ("starlette.testclient", "_TestClientTransport", "handle_request", _transport),
     ("starlette.testclient", "_ASGIAdapter", "send", _transport),
     ("httpx", "ASGITransport", "handle_async_request", _transport),
+    ("httpx2", "ASGITransport", "handle_async_request", _transport),
     ("starlette.applications", "Starlette", "__call__", _application),
     ("litestar.app", "Litestar", "__call__", _application),
     ("quart.app", "Quart", "__call__", _application),
@@ -331,7 +336,11 @@ def pytest_cmdline_main(config: Any) -> None:
     """Turn off what would change which tests run, or when, and register the hooks."""
     option = config.option
     option.maxfail = 0
-    for name, value in (("numprocesses", None), ("tx", []), ("dist", "no")):  # of xdist
+    option.continue_on_collection_errors = True  # new tests may import what base has not
+    for name, value in (
+        *(("numprocesses", None), ("tx", []), ("dist", "no")),  # of xdist
+        ("timeout", 0),  # of pytest-timeout: what is recorded takes longer
+    ):
         if hasattr(option, name):
             setattr(option, name, value)
     if hasattr(option, "create_db"):  # of pytest-django: base's tables are not head's

@@ -257,7 +257,8 @@ def exit_code(
     if wrong or more or (answers and other):
         return 1
     if effects:
-        unseen = unseen or any(case.effects is None for case in comparison.cases)
+        nothing = not (comparison.planned or comparison.untouched)
+        unseen = unseen or nothing or any(case.effects is None for case in comparison.cases)
         return UNDECIDED if unseen or partial else 0
     # Of a choice only what is broken is worse.
     worse = (finding for finding in findings if finding.verdict is Verdict.WORSE)

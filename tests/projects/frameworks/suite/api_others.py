@@ -3,6 +3,7 @@
 import asyncio
 
 import httpx
+import httpx2
 import pytest
 import serve
 from litestar.testing import TestClient as LitestarClient
@@ -46,10 +47,11 @@ def test_quart():
     asyncio.run(ask())
 
 
-def test_httpx():
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_httpx(library):
     async def ask():
-        transport = httpx.ASGITransport(serve.starlette)
-        async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        transport = library.ASGITransport(serve.starlette)
+        async with library.AsyncClient(transport=transport, base_url="http://shop") as client:
             for kind in WORK:
                 assert (await client.get(f"/starlette/{kind}")).status_code == 200
 
