@@ -37,6 +37,9 @@ from duetbench.core.units import Interval
 FORMAT_VERSION: Final = 4
 """Version of the comparison file. 4: one command, and no times of the method (2026-11)."""
 
+TESTS: Final = "tests"
+"""What stands in place of a server in a case whose requests tests make."""
+
 FAILURE: Final = "failure"
 """Subject of a finding: a side failed, so that the case cannot be compared."""
 

@@ -320,8 +320,11 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         again = {side: suite.record(places[side], tick, some) for side in order}
         latest = dict(_matched((again[0], again[1])))
         for key in moved:
-            looks[key] = [*looks[key], latest[key]] if key in latest else []
-            effects[key] = agreed(effects[key], looks[key])
+            if key in latest:
+                looks[key].append(latest[key])
+                effects[key] = agreed(effects[key], looks[key])
+            else:  # not made in each run
+                del pairs[key], effects[key]
     before, after = (side.outcomes for side in first)
     rows = tuple(by_endpoint(pairs, effects))
     made = {operation.endpoint for side in first for operation in side.operations.values()}
@@ -373,10 +376,8 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     """Leave out of what differs what further looks at both sides do not show alike.
 
     The first of the `looks` ran all tests, and others fewer, so that their caches were colder: all
-    have to move the same way, but only figures of the others must not meet. None: nothing is left.
+    have to move the same way, but only figures of the others must not meet.
     """
-    if not looks:
-        return effects.model_copy(update={"differ": (), "answers": ()})
     later = [_differs(look) for look in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
@@ -495,7 +496,7 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
         if not op.mixed and _alike(sides, key)
     )  # fmt: skip
     if lost := sum(1 for key in counts if key not in pairs):
-        yield f"{lost:,} requests are made on one side only, or otherwise, and are not compared"
+        yield f"not compared, since not all runs make them alike: {lost:,} of the requests"
     if unseen := sorted({text for side in sides for text in side.unseen}):
         yield f"not seen: {', '.join(unseen)}"
     for name, side in zip(SIDES, sides, strict=True):

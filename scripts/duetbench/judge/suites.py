@@ -12,6 +12,7 @@ from duetbench.app.setting import Contrast
 from duetbench.core import __version__
 from duetbench.core.comparison import (
     FAILURE,
+    TESTS,
     CaseComparison,
     Comparison,
     Finding,
@@ -31,9 +32,6 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_effects, of_instructions, sort
 from duetbench.judge.preparation import Scope, copy_states
 from duetbench.judge.repetition import command
-
-SERVER: Final = "tests"
-"""What stands in place of a server in a case whose requests tests make."""
 
 _NAMED: Final = 5  # endpoints that a note names
 _LOST: Final = "its requests are not the same ones on both sides"
@@ -111,7 +109,6 @@ def compare(
         *(Finding(case=test, subject=FAILURE, verdict=Verdict.WORSE, exact=True,
                   why="passes on base and fails on head") for test in seen.broken),
     ]  # fmt: skip
-    made = "calls" if calls else f"requests of {seen.tests:,} tests,"
     comparison = Comparison(
         id=files.result_id(started, "compare", head.commit),
         status="complete",
@@ -131,10 +128,17 @@ def compare(
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
         nothing="" if cases else "; ".join(seen.notes) or suite.NO_CLIENT,
-        notes=(*seen.notes, *uncounted, *_rest(seen), f"{seen.requests:,} {made} on both sides"),
+        notes=(*seen.notes, *uncounted, *_rest(seen), _made(seen, calls)),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison
+
+
+def _made(seen: SuiteEffects, calls: Sequence[str]) -> str:
+    """Say how much was compared."""
+    tests = f" of {seen.tests:,} test{'s' * (seen.tests != 1)}" * (not calls)
+    made = "call" if calls else "request"
+    return f"{seen.requests:,} {made}{'s' * (seen.requests != 1)}{tests}, each on both sides"
 
 
 def _count(
@@ -164,12 +168,12 @@ def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:
         id=f"{project}/{endpoint.name}",
         experiment=project,
         endpoint=Endpoint(
-            name=endpoint.name, app=SERVER, interface="asgi", method=method, path=route,
+            name=endpoint.name, app=TESTS, interface="asgi", method=method, path=route,
             expect=Expectation(status=endpoint.effects.status), floor=0.0,
         ),
         python=python,
         stack=target.STACK,
-        server=SERVER,
+        server=TESTS,
         loop="auto",
         workers=1,
         load=Load(connections=1, duration=1.0, timeout=1.0),

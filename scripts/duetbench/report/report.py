@@ -12,6 +12,7 @@ from duetbench.app import case_names
 from duetbench.core import units
 from duetbench.core.comparison import (
     FAILURE,
+    TESTS,
     Comparison,
     Finding,
     PackageChange,
@@ -124,6 +125,9 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
     """Say how it was measured, what would have been seen, and what disturbed it."""
     duets = [duet for case in comparison.cases for duet in case.duets]
     if comparison.counts_only:
+        if any(case.case.server == TESTS for case in comparison.cases):
+            yield comparison.notes[-1]
+            return
         only = not any(finding.subject == INSTRUCTIONS for finding in comparison.findings)
         what = "what one request does only, seen" if only else "instructions only, counted"
         yield f"{what} without a server"
