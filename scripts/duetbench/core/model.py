@@ -434,7 +434,7 @@ class AnswerDifference(Frozen):
 
     path: str = Field(default="", description="Empty if there is only one.")
     what: str = Field(description="Such as `head answers 0 rows instead of 20`.")
-    broken: bool = Field(description="Whether its status or content type differs.")
+    broken: bool = Field(description="Whether its status is worse, or its content type differs.")
 
 
 class Effects(Frozen):

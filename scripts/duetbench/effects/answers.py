@@ -19,6 +19,8 @@ _IGNORED: Final = frozenset(
 
 _REFUSED, _FAILED = 400, 500  # the first status of a request's fault, and of an application's
 
+_NO_TYPE: Final = "none"
+
 _LONGEST: Final = 60  # characters of a value in a sentence
 _UNPACKED: Final = 3_000_000  # bytes of an unpacked body that are compared
 
@@ -34,7 +36,10 @@ def difference(base: Sequence[Reply], head: Sequence[Reply]) -> tuple[str, bool]
     for name in ("status", "content type"):
         if moved := _moved(name, *sides):
             old, new = moved
-            broken = name != "status" or new >= _FAILED or old < _REFUSED <= new
+            another_type = name == "content type" and old != _NO_TYPE
+            broken = another_type or (
+                name == "status" and (new >= _FAILED or old < _REFUSED <= new)
+            )
             return f"head answers {name} {new} instead of {old}", broken
     if body := _body(base, head):
         return body, False
@@ -51,7 +56,7 @@ def _fields(reply: Reply) -> Mapping[str, Any]:
     for name, value in reply["headers"]:
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     cookies = sorted(v.partition("=")[0] for n, v in reply["headers"] if n == "set-cookie")
-    kind = joined.get("content-type", "").partition(";")[0] or "none"
+    kind = joined.get("content-type", "").partition(";")[0] or _NO_TYPE
     status = reply["status"]
     return {**joined, "status": status, "content type": kind, "cookies": " ".join(cookies)}
 
