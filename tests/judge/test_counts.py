@@ -93,6 +93,25 @@ def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change(
 
 
 @pytest.mark.parametrize(
+    ("ratio", "times"), [(1.001, 1), (1.02, 3), (1 / 1.02, 3), (1.08, 3), (1.09, 1), (0.5, 1)]
+)
+def test_only_a_small_change_is_counted_in_further_layouts(
+    ratio: float, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 % is twice what a layout moves: a larger change is one in any of them."""
+    paddings = []
+
+    def count(_sides: object, _limit: float, _ends: float, padding: int = 0) -> Instructions:
+        paddings.append(padding)
+        return Instructions(base=1e6, head=1e6 * ratio, spread=0.002, scatter=1e-4)
+
+    monkeypatch.setattr(counted, "_count", count)
+    monkeypatch.setattr("duetbench.counts.counting.missing", lambda: None)
+    assert isinstance(counted.both([], 1.0), Instructions)
+    assert paddings == [0, 100, 1000][:times]
+
+
+@pytest.mark.parametrize(
     ("head", "logs", "verdict"),
     [
         (6e5, [], Verdict.WORSE),  # no duets were asked for

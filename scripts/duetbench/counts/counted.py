@@ -76,9 +76,8 @@ def both(sides: Sequence[Open], limit: float, ends: float = math.inf) -> Instruc
     if isinstance(outcome, str):
         return outcome
     took, counts = time.monotonic() - began, [outcome]
-    # Of a large change only the interval is at stake, which takes no time from duets.
-    most = math.inf if ends == math.inf else 2 * LAYOUT
-    for padding in LAYOUTS if FLOOR < abs(_move(outcome)) < most else ():
+    # Of a large change only the width of the interval is at stake.
+    for padding in LAYOUTS if FLOOR < abs(_move(outcome)) < 2 * LAYOUT else ():
         more = _count(sides, limit, ends, padding) if time.monotonic() + took < ends else ""
         if isinstance(more, str):
             break
