@@ -225,9 +225,7 @@ class Workspace:
             env={**variables, "PATH": os.pathsep.join((programs, path))},
             cwd=self.folder, log=log,
         ) as session:  # fmt: skip
-            code = session.wait(seconds)
-            session.stop(0)
-            return code
+            return session.wait(seconds)
 
 
 _PREPARED: Final[dict[tuple[Path, Hashable], Workspace | None]] = {}

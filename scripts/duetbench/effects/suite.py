@@ -250,11 +250,8 @@ class Suite:
             with Session.start(
                 argv, role="command", cores=None, env=env, cwd=place, log=log
             ) as session:
-                try:
-                    while session.wait(_POLL) is None:
-                        tick(command.last_line(log))
-                finally:
-                    session.stop(0)
+                while session.wait(_POLL) is None:
+                    tick(command.last_line(log))
         except LaunchError as error:
             raise SetupError(f"the tests: {error.detail}") from error
 

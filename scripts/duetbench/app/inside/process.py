@@ -75,10 +75,7 @@ def start(
             with Session.start(
                 argv, role="command", cores=None, env=variables, cwd=folder, log=folder / "log"
             ) as session:
-                try:
-                    yield Process(session, folder)
-                finally:
-                    session.stop(0)
+                yield Process(session, folder)
         except LaunchError as error:
             raise CountError(error.detail) from error
 
