@@ -10,10 +10,9 @@ from pydantic_core import to_json
 from duetbench.core.model import Run
 from duetbench.load.summary import RunSummary
 from duetbench.report import formats
-from observatory.matrix.schema import PROFILES
 from observatory.show import addresses, quoting
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.experiment import page_of
+from observatory.show.site.pages.experiment import page_of, profile_of
 from observatory.show.site.pages.site import Context, Page, Site
 from observatory.show.site.pages.story import request_table
 from observatory.store.points import Points
@@ -72,8 +71,10 @@ def point_command(case: str, of: Points | Run | None) -> str:
     if isinstance(of, Points) and of.as_of is not None:
         days = ("--since", of.as_of, "--until", of.as_of)
         return shlex.join(("observatory", "backfill", *days, *select))
-    profile = of.profile if isinstance(of, Run) and of.profile in PROFILES else "nightly"
-    words = ("anchor", "run") if isinstance(of, Points) else ("measure", "--profile", profile)
+    if isinstance(of, Points):
+        words: tuple[str, ...] = ("anchor", "run")
+    else:
+        words = ("measure", "--profile", profile_of(of))
     command = shlex.join(("observatory", *words, *select))
     if of is None or not of.commit or not of.commit.isalnum():
         return command

@@ -10,6 +10,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from duetbench.core.model import Run
 from duetbench.report import formats
 from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
@@ -33,8 +34,8 @@ def _page(site: Site, name: str) -> Context:
     section = site.experiments[name]
     measure = ["inprocess"]
     if name in site.published or section.runs:
-        used = {run.run.profile for run in section.runs[:1]} & {*PROFILES}
-        measure = ["measure", "--profile", *(used or ("nightly",))]
+        newest = section.runs[0].run if section.runs else None
+        measure = ["measure", "--profile", profile_of(newest)]
         measure += ["--select", f"{glob.escape(name)}/*"]
     return {
         "title": section.title,
@@ -45,6 +46,11 @@ def _page(site: Site, name: str) -> Context:
         "command": shlex.join(["observatory", *measure]),
         "cases": sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     }
+
+
+def profile_of(run: Run | None) -> str:
+    """Return the profile of a run, or `nightly` if `observatory measure` does not know it."""
+    return run.profile if run and run.profile in PROFILES else "nightly"
 
 
 def page_of(case: str) -> str:
