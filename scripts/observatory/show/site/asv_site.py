@@ -36,8 +36,8 @@ def files(root: Path, results: Path, narrator: Narrator, problems: list[str]) ->
             name = type(problem).__name__
             problems.append(f"asv's site could not be built ({name}): {problem}")
             return {}
-        paths_ = (path for path in sorted(site.rglob("*")) if path.is_file())
-        return {path.relative_to(site).as_posix(): path.read_bytes() for path in paths_}
+        pages = (path for path in sorted(site.rglob("*")) if path.is_file())
+        return {path.relative_to(site).as_posix(): path.read_bytes() for path in pages}
 
 
 def publish(root: Path, results: Path, site: Path, narrator: Narrator) -> None:

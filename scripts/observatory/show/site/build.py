@@ -4,7 +4,7 @@ The same results give the same bytes, except in asv's site. `addresses` defines 
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -112,7 +112,7 @@ def build(
         folder.put(f"{addresses.ASV}{name}", partial(bytes, data))
     _copy(folder, site)
     pages = 0
-    for page in _pages(site, [] if inside else no_asv or [NO_ASV]):
+    for page in _pages(site, "" if inside else [NO_ASV, *no_asv][-1]):
         text = spare(site.broken, page.title, page.make, None)
         if text is None:
             text = _missing(site, page.address, page.title, site.broken[-1]).make()
@@ -141,12 +141,15 @@ def _folder(output: Path) -> Folder:
     return folder
 
 
-def _pages(site: Site, no_asv: Iterable[str]) -> Iterator[Page]:
-    """List all pages; a kind without a list, as of files that make no sense together, is told."""
-    for reason in [*no_asv][-1:]:
+def _pages(site: Site, no_asv: str) -> Iterator[Page]:
+    """List all pages; a kind without a list, as of files that make no sense together, is told.
+
+    `no_asv`: why the site has no pages of asv; empty if it has them.
+    """
+    if no_asv:
         how = "In a checkout with asv's results, `observatory site` builds them"
         title = "This site has no pages of asv"
-        yield _missing(site, addresses.ASV, title, f"{reason}. {how}")
+        yield _missing(site, addresses.ASV, title, f"{no_asv}. {how}")
     for kind in KINDS:
         name = kind.__module__.rpartition(".")[2]
         yield from spare(site.broken, f"pages of {name}", partial(_list, kind, site), [])
