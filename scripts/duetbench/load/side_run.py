@@ -37,6 +37,9 @@ _TWICE: Final = 1.6  # times a single request from which some at once are two wa
 class SideRun(Serving):
     """The server of one side of a running duet, with what its first requests showed."""
 
+    burst: warmup.Burst
+    warm_up: warmup.WarmUp
+
     def __init__(
         self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
     ) -> None:
@@ -49,9 +52,6 @@ class SideRun(Serving):
             for part, load in zip(launched, loads, strict=True)
         ]
         super().__init__(replace(launched[0], case=self.cases[0]), log)
-
-    burst: warmup.Burst
-    warm_up: warmup.WarmUp
 
     def take(self, case: Case) -> None:
         super().take(case)

@@ -141,6 +141,8 @@ class Wanted:
 class Measurement(Loop):
     """Measures a set of packages beside the anchor until each case's ratio is precise.
 
+    `keep` gets the points so far after every duet, and at an interruption.
+
     Attributes:
         lost: Cases that cannot be measured, with the reason.
         counts: Instructions by case.
@@ -157,6 +159,7 @@ class Measurement(Loop):
         instruments: Real,
         reporter: Reporter,
         effort: Effort,
+        keep: Callable[[Points], object] = bool,
     ) -> None:
         super().__init__(instruments.duets, reporter, effort.seed)
         self.anchor, self.wanted, self.effort = anchor, wanted, effort
@@ -172,7 +175,7 @@ class Measurement(Loop):
         ]
         self.began, self.notes = datetime.now(UTC), list[str]()
         self.counts, self.queue = dict[str, Instructions | str](), set[Pair]()
-        self.keep: Callable[[Points], object] = bool
+        self.keep = keep
 
     def open(self) -> Mapping[Pair, int]:
         active = (pair for pair in self.pairs if pair not in self.queue)
@@ -182,14 +185,13 @@ class Measurement(Loop):
         super().add(pair, duet)
         self.keep(self.points())
 
-    def measure(self, keep: Callable[[Points], object] = bool) -> Points:
+    def measure(self) -> Points:
         """Count instructions and run duets within the limit; return the points.
 
         If there is no time for the fewest duets of every case, cases take turns: one in so many
-        nights, which the seed counts. `keep` gets the points so far after every duet, and at an
-        interruption.
+        nights, which the seed counts.
         """
-        self.keep, ends = keep, time.monotonic() + self.effort.limit
+        ends = time.monotonic() + self.effort.limit
         cases = f"{self.wanted.label}: cases against the anchor: {len(self.pairs)}"
         self.reporter.start(cases, self.remaining(self.open()))
         try:
@@ -204,7 +206,7 @@ class Measurement(Loop):
                 self._note("the time was up before all cases were precise enough")
         except InterruptedRun:
             self._note("it was interrupted")
-            keep(self.points())
+            self.keep(self.points())
             raise
         finally:
             self.reporter.end()
@@ -303,7 +305,7 @@ def measure(
 ) -> Iterator[Points]:
     """Measure the selected cases of some sets of packages; yield the points of each as it ends.
 
-    A set whose cases are all known has none. `keep` is that of `Measurement.measure`.
+    A set whose cases are all known has none. `keep` is that of `Measurement`.
 
     Raises:
         HistoryError: The anchor's commit cannot be fetched.
@@ -318,10 +320,11 @@ def measure(
         for one in order:
             lock = partial(one.lock, base.base.subject, reporter)
             with base.head(one.label, lock) as (side, lost):
-                sides, how = (base.base, side), (instruments or Real(), reporter, effort)
-                measurement = Measurement(anchor, one, sides, lost, *how)
+                # Instruments of its own: what they copy of a set is removed with it.
+                own, sides = instruments or Real(), (base.base, side)
+                measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
                 if measurement.pairs or lost:
-                    yield measurement.measure(keep)
+                    yield measurement.measure()
 
 
 def _require(root: Path, anchor: Anchor) -> None:
