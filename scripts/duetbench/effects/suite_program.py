@@ -163,7 +163,7 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
         await app(scope, receive, send)
         return
     with suppress(RuntimeError):  # another framework's loop
-        # Its warnings in debug mode are decided by the clock.
+        # In debug mode it warns of a slow one, so the machine's load would decide.
         asyncio.get_running_loop().slow_callback_duration = math.inf
     path = unquote(scope["path"])
     head, body = dict[str, Any](), list[bytes]()

@@ -81,14 +81,15 @@ def inprocess_command(
         print_json({"snapshots": [*map(asdict, snapshots)], "sections": records})
     else:
         page = findings.of_sections([("measured", where(snapshots[0]))], sections)
-        findings.print_sections(Console(), "Inside the process", page)
+        console = Console()
+        findings.print_sections(console, "Inside the process", page)
         in_tables = {name for suite in suites for name in suite.benchmarks}
         for reading in (row for snapshot in snapshots for row in snapshot.readings):
             if reading.value is not None and reading.benchmark not in in_tables:
                 write = units.seconds.write if reading.unit == "seconds" else units.plain.write
-                words = " ".join(value for _, value in reading.params)
-                words = f"{reading.benchmark} {words} on {reading.python}, {reading.stack}"
-                Console().say(f"{words}: {write(reading.value)}")
+                values = " ".join(value for _, value in reading.params)
+                words = f"{reading.benchmark} {values} on {reading.python}, {reading.stack}"
+                console.say(f"{words}: {write(reading.value)}")
     failed = dict.fromkeys(
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots
