@@ -99,11 +99,11 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
 def require_text(file: Path, name: str, *, empty: bool = False) -> None:
     """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
     try:
-        found = "" if file.read_text("utf-8").strip() or empty else "an empty file"
+        actual = "" if file.read_text("utf-8").strip() or empty else "an empty file"
     except ValueError:
-        found = "bytes that are no text (UTF-8)"
-    if found:
-        raise UsageError(f"{name}: expected a list of packages, found {found}")
+        actual = "bytes that are no text (UTF-8)"
+    if actual:
+        raise UsageError(f"{name}: expected a list of packages, found {actual}")
 
 
 def parse(text: str, file: str, version: str) -> dict[str, str]:

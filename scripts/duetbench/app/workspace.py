@@ -295,14 +295,14 @@ def _read_answer(
         return interface, bool(called)
     said, advice = last_words(output), f". {side.advise(output) or hints.USUAL}"
     if code is None:
-        found, advice = f"an import that goes on after {limit:g} s (--with ready-timeout=)", ""
+        actual, advice = f"an import that goes on after {limit:g} s (--with ready-timeout=)", ""
     elif last_exception(output):
-        found, said = said.removeprefix(_NO_APPLICATION), ""
+        actual, said = said.removeprefix(_NO_APPLICATION), ""
     else:
-        found = f"an import that ends the process with exit code {code}"
+        actual = f"an import that ends the process with exit code {code}"
     words = f"; it said: {said}" if said else ""
     raise UsageError(
-        f"{side.case.endpoint.app}: expected an application, found: {found}{words}{advice}"
+        f"{side.case.endpoint.app}: expected an application, found: {actual}{words}{advice}"
     )
 
 

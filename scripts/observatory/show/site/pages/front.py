@@ -119,20 +119,22 @@ def _search(site: Site) -> str:
     """Write what the search finds: title, address and kind of each page that has a name."""
     quotes, cases = site.quotes.values(), sorted(site.planned)
     topics = [(titles.experiment(name), name) for name in site.experiments]
-    found = [(quoting.finding(quote), addresses.release(*quote.key), "release") for quote in quotes]
-    found += [(name, addresses.package(name), "package") for name in site.packages]
-    found += [(title, addresses.experiment(name), "experiment") for title, name in topics]
-    found += [(str(case_names.name(case)), addresses.case(case), "case") for case in cases]
-    found += [(title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS]
+    entries = [
+        (quoting.finding(quote), addresses.release(*quote.key), "release") for quote in quotes
+    ]
+    entries += [(name, addresses.package(name), "package") for name in site.packages]
+    entries += [(title, addresses.experiment(name), "experiment") for title, name in topics]
+    entries += [(str(case_names.name(case)), addresses.case(case), "case") for case in cases]
+    entries += [(title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS]
     if site.documented:
         for path in sorted((site.root / "docs").rglob("*.md")):
-            found += _headings(path, path.relative_to(site.root).with_suffix("").as_posix())
+            entries += _headings(path, path.relative_to(site.root).with_suffix("").as_posix())
         reference = f"{addresses.DOCS}reference/"
         flags = [f"{flag.value}: {flag.meaning}" for flag in FlagName]
-        found += [(flag, f"{reference}#validity-flags", "word") for flag in flags]
+        entries += [(flag, f"{reference}#validity-flags", "word") for flag in flags]
         metrics = [f"{metric.title} ({metric.name})" for metric in METRICS.values()]
-        found += [(metric, f"{reference}#metrics", "word") for metric in metrics]
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+        entries += [(metric, f"{reference}#metrics", "word") for metric in metrics]
+    return json.dumps(entries, separators=(",", ":"), ensure_ascii=False)
 
 
 def _headings(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
