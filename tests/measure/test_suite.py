@@ -356,6 +356,16 @@ def test_a_slow_callback_is_no_effect(project: Project) -> None:
     assert {kind for kind, *_ in operation.did.events[0]} == {"sql"}
 
 
+def test_a_library_that_a_request_imports_is_watched(project: Project) -> None:
+    driver = "class Cursor:\n    def _query(self, q):\n        return q\n"
+    sends = "    from pymysql.cursors import Cursor\n    Cursor()._query('select 1')\n    for author"
+    late = {"pymysql/__init__.py": "", "pymysql/cursors.py": driver}
+    app = _ONE.replace("    for author", sends)
+    root = project({"shop.py": app, "tests/test_shop.py": _TEST, **late})
+    (operation,) = Suite.find(root, ["tests"]).record(root, _quiet).operations.values()
+    assert ("sql", "select ?", "Cursor._query, pymysql/cursors.py:2") in operation.did.events[0]
+
+
 def test_declared_tests_stand_for_an_application(bench: Bench, project: Project) -> None:
     root = project({"shop.py": _ONE, "api/test_shop.py": _TEST})
     result = bench("init", "--tests", "api")

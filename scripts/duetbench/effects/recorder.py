@@ -94,6 +94,7 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: set[int] = set()
+        self._late: set[str] = set()  # modules with such functions that are imported meanwhile
         # By thread, the method of sqlite3 that sends, and what was reported of it, with its words.
         self._sending: dict[int, tuple[str, list[tuple[str, str]]]] = {}
         self._sqlite: tuple[type, ...] = ()
@@ -110,7 +111,7 @@ class Recorder:
             "os.system": lambda command: self._add("process", plain(command)),
             "_thread.start_new_thread": self._thread,
             "_thread.start_joinable_thread": self._thread,
-            "import": lambda name, *_: self._add("import", name),
+            "import": self._import,
         }
         self._trace_sqlite()
         if not self._monitoring:
@@ -147,6 +148,7 @@ class Recorder:
 
     def on(self) -> None:
         """Begin to record, also what libraries do that were imported since."""
+        self._late = set()
         self._resolve()
         self._recording = True
         monitoring = self._monitoring
@@ -193,6 +195,7 @@ class Recorder:
     def _resolve(self) -> None:
         """Find the functions of libraries that are loaded by now."""
         self._watched = {}
+        self._late = {module for module in self._late if not _is_loaded(module)}
         for module, name, kind, words in libraries.PYTHON:
             # The code of a decorator would be that of whatever else it decorates.
             code = getattr(inspect.unwrap(_attribute(module, name)), "__code__", None)
@@ -219,6 +222,11 @@ class Recorder:
             if cached:
                 name = f"{folder}{os.sep}{compiled.partition('.')[0]}.py"
             self._opened.add(os.path.abspath(name))  # noqa: PTH100 - called for each file
+
+    def _import(self, name: str, *_: object) -> None:
+        self._add("import", name)
+        if any(name == module for module, *_ in libraries.PYTHON):
+            self._late.add(name)
 
     def _add(self, kind: str, text: str, frame: FrameType | None = None) -> None:
         self._events.append((kind, text, self._place(frame or sys._getframe(1))))
@@ -299,6 +307,8 @@ class Recorder:
         if self.waiter and threading.get_ident() == self.waiter:
             return
         self._calls.append(code)
+        if self._late and any(map(_is_loaded, self._late)):
+            self._resolve()
         if (watched := self._watched.get(id(code))) is None:
             return
         frame, (_, kind, words) = frame or sys._getframe(1), watched
@@ -452,6 +462,12 @@ def describe(
         "checkout": str(folder),
         "cut": len(body) > _LONGEST,
     }
+
+
+def _is_loaded(module: str) -> bool:
+    """Whether an import of a module has ended, and it is there."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)
 
 
 def _attribute(module: str, name: str) -> Any:
