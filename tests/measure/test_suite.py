@@ -358,9 +358,9 @@ def test_a_slow_callback_is_no_effect(project: Project) -> None:
 
 def test_a_library_that_a_request_imports_is_watched(project: Project) -> None:
     driver = "class Cursor:\n    def _query(self, q):\n        return q\n"
-    sends = "    from pymysql.cursors import Cursor\n    Cursor()._query('select 1')\n    for author"
+    sends = "    from pymysql.cursors import Cursor\n    Cursor()._query('select 1')\n"
     late = {"pymysql/__init__.py": "", "pymysql/cursors.py": driver}
-    app = _ONE.replace("    for author", sends)
+    app = _ONE.replace("    for author", f"{sends}    for author")
     root = project({"shop.py": app, "tests/test_shop.py": _TEST, **late})
     (operation,) = Suite.find(root, ["tests"]).record(root, _quiet).operations.values()
     assert ("sql", "select ?", "Cursor._query, pymysql/cursors.py:2") in operation.did.events[0]
