@@ -19,13 +19,12 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, MethodType
 from typing import Any, NamedTuple
 
 from duetbench.app.inside.phases import take_tool
-from duetbench.effects import libraries
+from duetbench.effects import libraries, plans
 from duetbench.effects.activity import Activity, Event, Name, Reply
 from duetbench.effects.libraries import plain, statement
 
@@ -75,8 +74,8 @@ class Recorder:
     """Hooks into this process for good, but records only while it is `on`.
 
     `folder` contains the application. `waiting` returns the tasks that may wait for what another
-    thread does. What the thread `waiter` does, a client that waits for the answer, is left out.
-    `plans` has the plan of each statement that SQLite executes, and the line that sends it.
+    thread does. What the threads in `ignored` do, such as a client that waits, is left out.
+    `plans` has the plan of each statement, if its database tells it, and the line that sends it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -85,7 +84,7 @@ class Recorder:
         self._resumed: list[CodeType] = []
         self.waiting: Callable[[], list[asyncio.Task[Any]]] = list
         self._monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on
-        self.waiter = 0
+        self.ignored = plans.ignored
         self.plans: dict[str, tuple[str, str]] = {}
         self._folder = folder + os.sep
         self._recording = False
@@ -211,7 +210,7 @@ class Recorder:
             self._use(arguments[0])
         elif event in _STARTS:
             self._alone = False
-        if self._recording and event in self._audited and threading.get_ident() != self.waiter:
+        if self._recording and event in self._audited and threading.get_ident() not in self.ignored:
             self._audited[event](*arguments)
 
     def _use(self, path: object) -> None:
@@ -249,9 +248,17 @@ class Recorder:
         traced = MethodType(functools.wraps(original)(connect), original)
         sqlite3.connect = sqlite3.dbapi2.connect = traced
 
-    def _statement(self, text: object, frame: FrameType) -> None:
+    def _statement(self, text: object, frame: FrameType, ask: Callable[[], str]) -> None:
         if words := statement(text):
             self._add(*words, frame)
+            self._plan(words[1], frame, ask)
+
+    def _plan(self, text: str, frame: FrameType, ask: Callable[[], str]) -> None:
+        """Note the plan of a statement, once; what asks for it is nothing that a request does."""
+        if text not in self.plans:
+            self._recording = False
+            self.plans[text] = ask(), self._place(frame)
+            self._recording = True
 
     def _executed(self, text: str) -> None:
         """Take what sqlite3 reports; a call of one statement reports more than that."""
@@ -304,7 +311,7 @@ class Recorder:
     def _start(self, code: CodeType, _offset: int, frame: FrameType | None = None) -> None:
         if code.co_filename.startswith(_OURS):
             return
-        if self.waiter and threading.get_ident() == self.waiter:
+        if self.ignored and threading.get_ident() in self.ignored:
             return
         self._calls.append(code)
         if self._late and any(map(_is_loaded, self._late)):
@@ -315,18 +322,20 @@ class Recorder:
         if (text := words(frame.f_locals)) is None:
             return
         if kind == "sql":
-            self._statement(text.as_string(None) if hasattr(text, "as_string") else text, frame)
+            text = text.as_string(None) if hasattr(text, "as_string") else text
+            module = frame.f_globals["__name__"]
+            self._statement(text, frame, lambda: plans.before(module, frame.f_locals))
         else:
             self._add(kind, text, frame)
 
     def _resume(self, code: CodeType, _offset: int) -> None:
-        if not self.waiter or threading.get_ident() != self.waiter:
+        if threading.get_ident() not in self.ignored:
             self._resumed.append(code)
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
         if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
             return
-        if threading.get_ident() == self.waiter:
+        if threading.get_ident() in self.ignored:
             return
         # The files of the functions that the exception left already; this one comes first.
         passed = [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)][1:]
@@ -349,19 +358,11 @@ class Recorder:
     def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if self._sends(function, first):
             _, sent = self._sending.pop(threading.get_ident(), ("", []))
+            sender = getattr(function, "__self__", first)
+            connection = getattr(sender, "connection", sender)
             for text, words in sent[:1]:
-                if words not in self.plans:
-                    sender = getattr(function, "__self__", first)
-                    self.plans[words] = self._explain(sender, text, sys._getframe(1))
-
-    def _explain(self, sender: Any, text: str, frame: FrameType) -> tuple[str, str]:
-        """Ask SQLite for the plan of a statement that it has just executed; add its line."""
-        connection = getattr(sender, "connection", sender)
-        with suppress(Exception):  # it is closed, or the application changes what rows are
-            cursor = self._sqlite[1](connection)
-            rows = [*cursor.execute(f"explain query plan {text}")]
-            return "; ".join(str(row[3]) for row in rows), self._place(frame)
-        return "", ""
+                ask = functools.partial(plans.of_sqlite, connection, self._sqlite[1], text)
+                self._plan(words, sys._getframe(1), ask)
 
     def _sends(self, function: object, first: object) -> str:
         """Name the method of sqlite3 that sends statements; empty if a function is none."""
@@ -378,7 +379,7 @@ class Recorder:
             self._add("sql", "a statement that sqlite3 does not report", sys._getframe(1))
         self._sent(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
-            self._statement(text, sys._getframe(1))
+            self._statement(text, sys._getframe(1), functools.partial(plans.after_psycopg2, first))
 
     def _profile(self, frame: FrameType, event: str, function: object) -> None:
         code = frame.f_code

@@ -87,7 +87,8 @@ class Log:
         gc.disable()  # when it runs depends on all requests before
         recorder = self._recorder
         # Another thread serves the client of most frameworks.
-        recorder.waiter = 0 if threading.get_ident() == self.thread else self.thread
+        recorder.ignored.clear()
+        recorder.ignored |= {self.thread} - {threading.get_ident()}
         recorder.plans = {}
         recorder.on()
         try:
