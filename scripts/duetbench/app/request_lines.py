@@ -32,6 +32,9 @@ from duetbench.core.text import from_bytes
 MOST: Final = 10_000
 """Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
 
+FOLDER: Final = "duetbench-requests"
+"""Folder of a repository for bodies of requests that its tests make."""
+
 _FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
 
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
@@ -66,10 +69,9 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
     headers = _headers(rest, body)
     if _FORM_TYPE in headers.values():
         body = body.strip()  # the end of a file's line is no part of a password
-    title = _WORD.sub("-", f"{method} {' '.join(texts)}".lower()).strip("-")
     first, *others = paths(texts, folder)
     request = {
-        "name": title[:_LONGEST_NAME].strip("-"),
+        "name": _name(f"{method} {' '.join(texts)}"),
         "method": method,
         "path": first,
         "paths": tuple(others),
@@ -78,6 +80,26 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
         "body": body,
     }
     return like.model_copy(update=request)
+
+
+def write(method: str, path: str, query: str, kind: str, body: str) -> tuple[str, str] | None:
+    """Write a request as a line that `read` reads; also return the name of its body's file, if any.
+
+    None if that is not possible: bodies are JSON or forms. `path` is not percent-encoded, `query`
+    is, and `kind` is a content type.
+    """
+    line = f"{method} {quote(path)}{'?' * bool(query)}{quote(query, safe=_PRINTABLE)}"
+    if not body:
+        return line, ""
+    suffix = {"application/json": ".json", _FORM_TYPE: ".form"}.get(kind.partition(";")[0])
+    if suffix is None or (suffix == ".form" and not _FORM.fullmatch(body)):
+        return None
+    file = f"{FOLDER}/{_name(f'{method} {path}')}{suffix}"
+    return f"{line} @{file}", file
+
+
+def _name(text: str) -> str:
+    return _WORD.sub("-", text.lower()).strip("-")[:_LONGEST_NAME].strip("-")
 
 
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:

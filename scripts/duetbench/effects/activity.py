@@ -124,6 +124,7 @@ class Operation:
         test: That makes it, in a `phase` (setup, call, teardown) and as the `number`th in that.
         route: The template of its path, if the application tells it (`routed`); else a guess.
         mixed: Whether another one was under way, so that nothing tells what each of them did.
+        body: What it sends, as Latin-1; None: not known.
     """
 
     test: str
@@ -135,6 +136,9 @@ class Operation:
     routed: bool
     mixed: bool
     did: Activity
+    query: str = ""
+    content_type: str = ""
+    body: str | None = ""
 
     @property
     def key(self) -> tuple[str, str, int]:

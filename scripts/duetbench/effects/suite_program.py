@@ -40,6 +40,7 @@ from duetbench.effects import libraries
 from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Operation
 from duetbench.effects.recorder import Recorder, Round, activity, describe
 
+_LONGEST = 100_000  # bytes of a request that are kept
 _RAISED = 500  # what a server answers if the application raises
 _VARYING = re.compile(r"(?<=/)(\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,})(?=/|$)")
 _PHASES = {"_callSetUp": "setup", "_callTestMethod": "call", "_callTearDown": "teardown"}
@@ -52,10 +53,24 @@ Response = tuple[int, Iterable[tuple[str, str]], bytes]
 
 @dataclass
 class Request:
-    """A request under way; no response: the application raised an exception."""
+    """A request under way; no response: the application raised an exception.
+
+    `body` is None if it is not known.
+    """
 
     route: str = ""
+    query: str = ""
+    content_type: str = ""
+    body: bytes | None = b""
     response: Response | None = None
+
+    def read(self, environ: Any) -> None:
+        """Take what a WSGI client sends, which stays to be read."""
+        self.query = environ.get("QUERY_STRING", "")
+        self.content_type = environ.get("CONTENT_TYPE") or ""
+        stream = environ.get("wsgi.input")
+        content = getattr(stream, "_FakePayload__content", stream)  # Django's
+        self.body = content.getvalue() if hasattr(content, "getvalue") else None
 
 
 class Log:
@@ -132,6 +147,9 @@ class Log:
             route=request.route or _VARYING.sub("{}", path),
             routed=bool(request.route),
             mixed=self._mixed,
+            query=libraries.hide(request.query),
+            content_type=request.content_type,
+            body=_text_of(request.body),
             did=activity([round_], paths=[path], answers=[[reply]], plans=self._recorder.plans),
         )
         self._write(operation.fields)
@@ -139,6 +157,12 @@ class Log:
     def _write(self, fields: dict[str, Any]) -> None:
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
+
+
+def _text_of(body: bytes | None) -> str | None:
+    if body is None or len(body) > _LONGEST:
+        return None
+    return libraries.hide(body.decode("latin-1"))
 
 
 # Clients: each wrapper takes the log and the method, and returns what replaces the method.
@@ -167,7 +191,12 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
         # In debug mode it warns of a slow one, so the machine's load would decide.
         asyncio.get_running_loop().slow_callback_duration = math.inf
     path = unquote(scope["path"])
-    head, body = dict[str, Any](), list[bytes]()
+    head, body, sent = dict[str, Any](), list[bytes](), list[bytes]()
+
+    async def take() -> Any:
+        message = await receive()
+        sent.append(message.get("body", b""))
+        return message
 
     async def note(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -179,9 +208,13 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
     with log.request(scope["method"], path) as request:
         token = _inside.set(True)
         try:
-            await app(scope, receive, note)
+            await app(scope, take, note)
         finally:
             _inside.reset(token)
+            request.query = scope.get("query_string", b"").decode("latin-1")
+            request.body = b"".join(sent)
+            given = dict(scope.get("headers", ()))
+            request.content_type = given.get(b"content-type", b"").decode("latin-1")
             request.route = _route_of_scope(scope, path)
             if head:
                 headers = (
@@ -238,6 +271,7 @@ def _werkzeug(log: Log, method: Method) -> Method:
 
         made, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
         with log.request(made, path) as request:
+            request.read(environ)
             self.application = note
             try:
                 body, status, headers = method(self, environ, *arguments, **named)
@@ -257,6 +291,7 @@ def _werkzeug(log: Log, method: Method) -> Method:
 def _django(log: Log, method: Method) -> Method:
     def call(self: Any, environ: Any) -> Any:
         with log.request(environ["REQUEST_METHOD"], environ["PATH_INFO"]) as request:
+            request.read(environ)
             found = method(self, environ)
             _read_django(request, found)
             return found
@@ -267,6 +302,7 @@ def _django(log: Log, method: Method) -> Method:
 def _django_async(log: Log, method: Method) -> Method:
     async def call(self: Any, scope: Any) -> Any:
         with log.request(scope["method"], scope["path"]) as request:
+            request.body = None  # a stream, which is read once
             found = await method(self, scope)
             _read_django(request, found)
             return found
