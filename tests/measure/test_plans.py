@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 import postgres
+from duetbench.app.project_tests import Suite
 from duetbench.effects import suite
-from duetbench.effects.suite import Suite
 from duetbench.host import command
 from repos import write
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from bench import Bench
+from duetbench.app.project_tests import Suite
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
@@ -19,7 +20,7 @@ from duetbench.core.model import Effects, Verdict
 from duetbench.counts import counting
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
-from duetbench.effects.suite import Recording, Suite, SuiteEffects
+from duetbench.effects.suite import Recording, SuiteEffects
 from duetbench.host import command
 from repos import git, work_in, write
 
@@ -134,11 +135,11 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     tests = Suite(tmp_path, ["tests"], Path(sys.executable), pytest=True, own=())
     other = "tests/test_other.py::test_that_runs"
     ends = {"tests/test_it.py": "error", other: "passed"}
-    assert tests.record(tmp_path, _quiet).outcomes == ends
+    assert suite.record(tests, tmp_path, _quiet).outcomes == ends
     write(tmp_path, "tests/test_it.py", "")
     write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
-        tests.record(tmp_path, _quiet)
+        suite.record(tests, tmp_path, _quiet)
 
 
 def _operation(number: int = 0, answer: str = "1", calls: int = 100, **sent: int) -> Operation:
@@ -186,6 +187,7 @@ def test_what_another_look_does_not_show_alike_is_left_out(
 ROUTED: Final = _operation()
 SECOND: Final = replace(_operation(b=1), number=2)
 OTHER: Final = _operation(answer="2")
+_ANY: Final = Suite(Path(), [], Path(), pytest=True, own=())
 _APART: Final = "not compared, since not all runs make them alike: {} of the requests"
 
 
@@ -205,28 +207,28 @@ _APART: Final = "not compared, since not all runs make them alike: {} of the req
 )  # fmt: skip
 def test_only_requests_that_are_the_same_ones_are_compared(
     base: Sequence[Operation], head: Sequence[Operation], outcome: str, compared: int,
-    notes: tuple[str, ...],
+    notes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    class Scripted(Suite):
-        def record(self, place: Path, *_: object) -> Recording:
-            made, ended = (base, "passed") if place.name == "base" else (head, outcome)
-            return Recording({op.key: op for op in made}, {"test_0": ended}, ())
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        made, ended = (base, "passed") if place.name == "base" else (head, outcome)
+        return Recording({op.key: op for op in made}, {"test_0": ended}, ())
 
-    scripted = Scripted(Path(), [], Path(), pytest=True, own=())
-    seen = suite.compare(scripted, Path("base"), Path("head"), _quiet)
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
     assert (seen.requests, seen.notes) == (compared, notes)
     assert seen.broken == ["test_0"] * (outcome == "failed")
 
 
-def test_a_request_that_moves_but_is_not_made_again_is_not_compared() -> None:
+def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looks = iter([(ROUTED, SECOND), (OTHER, SECOND), (SECOND,), (SECOND,)])
 
-    class Scripted(Suite):
-        def record(self, *_: object) -> Recording:
-            return Recording({op.key: op for op in next(looks)}, {"test_0": "passed"}, ())
+    def record(*_: object) -> Recording:
+        return Recording({op.key: op for op in next(looks)}, {"test_0": "passed"}, ())
 
-    scripted = Scripted(Path(), [], Path(), pytest=True, own=())
-    seen = suite.compare(scripted, Path("base"), Path("head"), _quiet)
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
     assert (seen.requests, seen.notes) == (1, (_APART.format(1),))
     assert [row.effects.same for row in seen.rows] == [True]
 
@@ -340,7 +342,7 @@ def test_commands_of_the_environment_are_found(
     python = Path(sys.executable)
     finds = f"assert shutil.which('pytest') == {str(python.with_name('pytest'))!r}"
     write(tmp_path, "tests/test_it.py", f"import shutil\n\n\ndef test_it():\n    {finds}\n")
-    seen = Suite(tmp_path, ["tests"], python, pytest=True, own=()).record(tmp_path, _quiet)
+    seen = suite.record(Suite(tmp_path, ["tests"], python, pytest=True, own=()), tmp_path, _quiet)
     assert seen.outcomes == {"tests/test_it.py::test_it": "passed"}
 
 
@@ -350,7 +352,7 @@ def test_a_slow_callback_is_no_effect(project: Project) -> None:
     test = _TEST.replace("ask())", "ask(), debug=True)")
     waits = "import asyncio, time\n" + _ONE.replace("    for author", slow)
     root = project({"shop.py": waits, "tests/test_shop.py": test})
-    seen = Suite.find(root, ["tests"]).record(root, _quiet)
+    seen = suite.record(Suite.find(root, ["tests"]), root, _quiet)
     (operation,) = seen.operations.values()
     assert operation.did is not None
     assert {kind for kind, *_ in operation.did.events[0]} == {"sql"}
@@ -362,7 +364,7 @@ def test_a_library_that_a_request_imports_is_watched(project: Project) -> None:
     late = {"pymysql/__init__.py": "", "pymysql/cursors.py": driver}
     app = _ONE.replace("    for author", f"{sends}    for author")
     root = project({"shop.py": app, "tests/test_shop.py": _TEST, **late})
-    (operation,) = Suite.find(root, ["tests"]).record(root, _quiet).operations.values()
+    (operation,) = suite.record(Suite.find(root, ["tests"]), root, _quiet).operations.values()
     assert ("sql", "select ?", "Cursor._query, pymysql/cursors.py:2") in operation.did.events[0]
 
 

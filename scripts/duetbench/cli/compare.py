@@ -115,7 +115,7 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.effects import suite
+    from duetbench.app.project_tests import default_tests
     from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
@@ -130,7 +130,7 @@ def compare_command(
     run(
         console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
         files=written, wait=wait, calls=call or (),
-        tests=tests or (() if asked or context.obj["app"] else suite.own(paths.project_root())),
+        tests=tests or (() if asked or context.obj["app"] else default_tests(paths.project_root())),
     )  # fmt: skip
 
 

@@ -11,11 +11,12 @@ from typer import Context, Option
 
 from duetbench.app import declarations, deployment, hints, revisions, servers, target
 from duetbench.app.declarations import FILE, read_toml
+from duetbench.app.project_tests import Suite
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
-from duetbench.effects.suite import BAD, NO_CLIENT, Suite
+from duetbench.effects.suite import BAD, NO_CLIENT, record
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
@@ -141,7 +142,7 @@ def _try_tests(root: Path, tests: Sequence[str], options: Options, console: Cons
         copy = revisions.copy(root, copies)
         revisions.add_uncommitted(root, copy)
         with narrator.step(f"the tests of {' '.join(tests)}", "once") as tick:
-            seen = suite.record(copy, tick)
+            seen = record(suite, copy, tick)
     made = seen.operations.values()
     if not made:
         raise UsageError(f"--tests: {NO_CLIENT}")

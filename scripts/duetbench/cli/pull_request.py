@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Exit, Option
 
+from duetbench.app.project_tests import default_tests
 from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
@@ -20,7 +21,6 @@ from duetbench.cli.options import commit
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, UsageError
-from duetbench.effects import suite
 from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.report.report import check_line
@@ -126,7 +126,7 @@ def compare_command(
     target += _lines("--tests", "TESTS")
     named = {word.partition("=")[0] for word in target}
     asked = named & {"--app", "--path", "--request", "--tests", "--call"}
-    if not asked and (tests := suite.own(Path.cwd())):
+    if not asked and (tests := default_tests(Path.cwd())):
         target += [word for path in tests for word in ("--tests", path)]
         named.add("--tests")
     loads = not {"--tests", "--call"} & named  # what only observes has no time, and no --why

@@ -8,25 +8,20 @@ left out.
 
 import functools
 import json
-import os
 import re
-import shutil
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from duetbench.app import declarations, interpreters, revisions, target
-from duetbench.app.inside.process import Program, packages_folder
-from duetbench.app.testbed import inherited_variables
-from duetbench.app.workspace import secret_variables, secrets
+from duetbench.app.inside.process import Program
+from duetbench.app.project_tests import Suite
 from duetbench.core.comparison import SIDES
-from duetbench.core.errors import LaunchError, SetupError, UsageError
+from duetbench.core.errors import LaunchError, SetupError
 from duetbench.core.model import (
     AnswerDifference,
     EffectKind,
@@ -55,11 +50,6 @@ _CALLS: Final = 0.1  # relative change of calls that counts though no function o
 _MOST_AGAIN: Final = 200  # tests that are named on a command line
 _LOOKS: Final = ((1, 0), (0, 1))
 """The order of the sides in further looks: what comes with the order differs between them."""
-_HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pytest') is None)"
-_USUAL: Final = "tests", "test"
-_FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
-_TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
-_OF_TESTS: Final = re.compile(r"[/_.-]tests?(?=[/_.-])|/conftest\.py$")
 _ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
 
 _OPERATION: Final = TypeAdapter(Operation)
@@ -121,156 +111,55 @@ class SuiteEffects:
     notes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """Tests or functions of a project as they run here, in its own environment.
-
-    Attributes:
-        tests: Files and folders, or tests in them.
-        pytest: Whether pytest runs them; else Django's runner.
-        own: Folders of the repository that the environment imports from.
-        calls: Functions to call in place of tests: `shop.tasks:send_invoice`.
-        env: Variables beside those of our environment; private, as its own that look so.
-    """
-
-    root: Path
-    tests: Sequence[str]
-    python: Path
-    pytest: bool
-    own: Sequence[str]
-    calls: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def find(
-        cls,
-        root: Path,
-        tests: Sequence[str],
-        calls: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-    ) -> "Suite":
-        """Find the environment and the runner of some tests; raises UsageError without them."""
-        for name in calls:
-            if not _FUNCTION.fullmatch(name):
-                raise UsageError(f"--call {name}: expected MODULE:FUNCTION")
-        tests = [_inside(root, name) for name in tests]
-        top = revisions.top(root) or root.resolve()
-        here = interpreters.find_environment(root.resolve(), top)
-        manage = (root / "manage.py").is_file()
-        has = (
-            here is not None
-            and not subprocess.run(
-                [here.executable, "-c", _HAS_PYTEST], capture_output=True, check=False
-            ).returncode
-        )
-        if here is None or not (has or manage or calls):
-            raise UsageError(
-                "--tests: expected an environment with pytest, such as .venv, or one that is "
-                "active: install what the tests need, as your README says"
-            )
-        folders = tuple(os.path.relpath(folder, revisions.within(root)) for folder in here.folders)
-        return cls(root, tests, here.executable, has, folders, calls, env or {})
-
-    def add_tests(self, source: Path, place: Path) -> None:
-        """Put the tests of one copy in the place of another copy's, and what configures them."""
-        for name in self.tests:
-            path = Path(name.partition("::")[0])
-            above = [folder / "conftest.py" for folder in path.parents]
-            for each in (path, *above):
-                for old in _files(place, each):
-                    old.unlink()
-                for new in _files(source, each):
-                    target = place / new.relative_to(source)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(new, target, follow_symlinks=False)
-
-    def record(self, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
-        """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
-        with proc.scratch() as folder:
-            out, log = folder / "requests.jsonl", folder / "log"
-            private = self._private()
-            (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-            env = {**self._environment(place), OUT: str(out)}
-            self._run(self._argv(only), env, place, log, tick)
-            hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
-            ends = json.loads(lines.pop()) if lines else {}
-            said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
-            if not ends.get("outcomes"):
-                raise SetupError(f"no test ran; the last words: {said or 'none'}")
-        made = map(_OPERATION.validate_json, lines)
-        operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
-        return Recording(operations, ends["outcomes"], ends["unseen"], said)
-
-    @contextmanager
-    def program(self, place: Path, name: str) -> Iterator[Program]:
-        """Return what calls a function of a copy again and again, to be counted."""
-        payload = ("-m", PROGRAM, COUNT, name)
-        yield Program(
-            self.python, payload, self._environment(place), place, hide=hider(self._private())
-        )
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """Those that the project's processes get: our environment's, and its own."""
-        return {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
-
-    def _private(self) -> dict[str, str]:
-        return secrets({**secret_variables(self.variables), **self.env})
-
-    def _environment(self, place: Path) -> dict[str, str]:
-        """Return the variables of a process in a copy, which imports from that."""
-        variables = self.variables
-        search = (packages_folder(), *(place / name for name in ("src", ".", *self.own)))
-        paths = [*map(str, search), variables.get("PYTHONPATH", "")]
-        commands = [str(self.python.parent), variables.get("PATH", "")]  # as if it were active
-        return {
-            **variables,
-            "PATH": os.pathsep.join(filter(None, commands)),
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            FOLDER: str(place.resolve()),
-        }
-
-    def _argv(self, only: Sequence[str]) -> list[str]:
-        if self.calls:
-            return [str(self.python), "-m", PROGRAM, CALL, *self.calls]
-        if self.pytest:
-            usual = ("-p", PROGRAM, "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
-            return [str(self.python), "-m", "pytest", *usual, *(only or self.tests)]
-        labels = only or [
-            name.removesuffix(".py").strip("/").replace("/", ".") for name in self.tests
-        ]
-        return [str(self.python), "-m", PROGRAM, "manage.py", "test", "--noinput", *labels]
-
-    def _run(
-        self, argv: Sequence[str], env: Mapping[str, str], place: Path, log: Path, tick: Tick
-    ) -> None:
-        try:
-            with Session.start(
-                argv, role="command", cores=None, env=env, cwd=place, log=log
-            ) as session:
-                while session.wait(_POLL) is None:
-                    tick(command.last_line(log))
-        except LaunchError as error:
-            raise SetupError(f"the tests: {error.detail}") from error
+def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
+    """Run tests, or only some of them, in a copy; raises SetupError if none ran."""
+    with proc.scratch() as folder:
+        out, log = folder / "requests.jsonl", folder / "log"
+        private = suite.private()
+        (folder / SECRETS).write_text(json.dumps(private), "utf-8")
+        env = {**_environment(suite, place), OUT: str(out)}
+        _run(_argv(suite, only), env, place, log, tick)
+        hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
+        ends = json.loads(lines.pop()) if lines else {}
+        said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
+        if not ends.get("outcomes"):
+            raise SetupError(f"no test ran; the last words: {said or 'none'}")
+    made = map(_OPERATION.validate_json, lines)
+    operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
+    return Recording(operations, ends["outcomes"], ends["unseen"], said)
 
 
-def _inside(root: Path, name: str) -> str:
-    """Return the name of a test, file or folder by its path from the root; raises UsageError."""
-    path, *inner = name.split("::")
-    place = Path(os.path.relpath(root / path, root))
-    if not (root / place).exists() or place.parts[:1] == ("..",):
-        raise UsageError(f"--tests {name}: expected a file or folder of {root}")
-    return "::".join((str(place), *inner))
+@contextmanager
+def program(suite: Suite, place: Path, name: str) -> Iterator[Program]:
+    """Return what calls a function of a copy again and again, to be counted."""
+    payload = ("-m", PROGRAM, COUNT, name)
+    environment = _environment(suite, place)
+    yield Program(suite.python, payload, environment, place, hide=hider(suite.private()))
 
 
-def _files(copy: Path, path: Path) -> list[Path]:
-    """List the files of tests at a path; beside the application's own only those that look so."""
-    place = copy / path
-    files = [file for file in (place, *place.rglob("*")) if file.is_file() or file.is_symlink()]
-    tests = [file for file in files if _OF_TESTS.search(f"/{file.relative_to(copy)}")]
-    return tests or files
+def _environment(suite: Suite, place: Path) -> dict[str, str]:
+    return {**suite.environment(place), FOLDER: str(place.resolve())}
+
+
+def _argv(suite: Suite, only: Sequence[str]) -> list[str]:
+    if suite.calls:
+        return [str(suite.python), "-m", PROGRAM, CALL, *suite.calls]
+    if suite.pytest:
+        usual = ("-p", PROGRAM, "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
+        return [str(suite.python), "-m", "pytest", *usual, *(only or suite.tests)]
+    labels = only or [name.removesuffix(".py").strip("/").replace("/", ".") for name in suite.tests]
+    return [str(suite.python), "-m", PROGRAM, "manage.py", "test", "--noinput", *labels]
+
+
+def _run(argv: Sequence[str], env: Mapping[str, str], place: Path, log: Path, tick: Tick) -> None:
+    try:
+        with Session.start(
+            argv, role="command", cores=None, env=env, cwd=place, log=log
+        ) as session:
+            while session.wait(_POLL) is None:
+                tick(command.last_line(log))
+    except LaunchError as error:
+        raise SetupError(f"the tests: {error.detail}") from error
 
 
 def _last_words(text: str) -> str:
@@ -280,31 +169,13 @@ def _last_words(text: str) -> str:
     return words if error in words else error
 
 
-def own(root: Path) -> Sequence[str]:
-    """Return the tests that a project without a declared application is compared by.
-
-    Those that it declares, or the folder in which projects keep them; empty if there are none.
-    """
-    table = declarations.read_table(root)[1]
-    return () if "app" in table else target.configuration(root).tests or usual(root)
-
-
-def usual(root: Path) -> list[str]:
-    """Return the folder in which projects keep their tests; empty if there are none."""
-    for name in _USUAL:
-        files = (root / name).rglob("*test*.py")
-        if any(_TEST.search(file.read_text("utf-8", "replace")) for file in files):
-            return [name]
-    return []
-
-
 def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """Run the tests in a copy of each side, and compare the requests that both made.
 
     Both have the same tests. Raises SetupError if these do not run on a side.
     """
     places = base, head
-    first = suite.record(base, tick), suite.record(head, tick)
+    first = record(suite, base, tick), record(suite, head, tick)
     pairs = dict(_until_they_part(first))
     looks = {key: [pair] for key, pair in pairs.items()}
     effects = {key: _differs(pair) for key, pair in pairs.items()}
@@ -314,7 +185,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
             break
         tests = [*dict.fromkeys(test for test, *_ in moved)]
         some = tests if len(tests) <= _MOST_AGAIN else ()
-        again = {side: suite.record(places[side], tick, some) for side in order}
+        again = {side: record(suite, places[side], tick, some) for side in order}
         latest = dict(_matched((again[0], again[1])))
         for key in moved:
             if key in latest:

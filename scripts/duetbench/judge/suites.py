@@ -8,6 +8,7 @@ from typing import Final
 
 from duetbench.app import interpreters, revisions, target
 from duetbench.app.declarations import project_name
+from duetbench.app.project_tests import Suite
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__
 from duetbench.core.comparison import (
@@ -26,7 +27,7 @@ from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
-from duetbench.effects.suite import Suite, SuiteEffects
+from duetbench.effects.suite import SuiteEffects
 from duetbench.host import files, machine, paths, result_files
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_effects, of_instructions, sort
@@ -148,7 +149,7 @@ def _count(
     counts = dict[str, Instructions | str]()
     for name in project_suite.calls:
         with reporter.step(name, "its instructions"):
-            sides = [partial(project_suite.program, place, name) for place in places]
+            sides = [partial(suite.program, project_suite, place, name) for place in places]
             counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
     return counts
 
