@@ -149,6 +149,24 @@ def test_the_line_is_the_one_that_does_as_much_more(
     assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
+@pytest.mark.parametrize(
+    ("base", "head", "calls", "unsteady"),
+    [
+        ([1000, 1006, 1001], [1003, 1000, 1002], None, False),
+        ([1000, 1006, 1001], [1100, 1103, 1101], (1001, 1101), False),
+        ([1000, 1030], [1100, 1103], None, True),
+    ],
+)
+def test_a_few_calls_more_or_less_are_no_other_work(
+    base: list[int], head: list[int], calls: tuple[int, int] | None, unsteady: bool
+) -> None:
+    sides = [replace(activity(""), calls=each) for each in (base, head)]
+    for order in (1, -1):
+        seen = effects.compare(*sides[::order])
+        assert [(e.base, e.head) for e in seen.differ] == ([calls[::order]] if calls else [])
+        assert ("function" in seen.unsteady) == unsteady
+
+
 ITEMS = """\
 import sqlite3, time, uuid, os
 

@@ -261,6 +261,8 @@ def compare(base: Activity, head: Activity) -> Effects:
         if not any(map(any, both)):
             continue
         rounds = [{round_.total() / paths for round_ in side} for side in both]
+        if kind == "function":  # a few calls more or less are no other work
+            rounds = [_typical(found) for found in rounds]
         names = [name for name, found in zip(SIDES, rounds, strict=True) if len(found) > 1]
         if names:
             spread = (f"{min(found):g} to {max(found):g}" for found in rounds if len(found) > 1)
@@ -296,6 +298,12 @@ def compare(base: Activity, head: Activity) -> Effects:
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
         unmeasured=_unmeasured(base, head),
     )
+
+
+def _typical(figures: set[float]) -> set[float]:
+    """Return the middle of figures that are nearly the same, or else all of them."""
+    low, high = min(figures), max(figures)
+    return {sorted(figures)[len(figures) // 2]} if high - low <= _CALLS * low else figures
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:

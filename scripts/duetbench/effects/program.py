@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -33,7 +32,7 @@ ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
-_SLOW = 0.5  # seconds of a round from which fewer are made
+_SLOW = 0.1  # seconds of a round from which one is recorded
 _FEWEST = 20  # rounds that the memory must have time for
 
 
@@ -49,22 +48,23 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
 
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, patience * len(requests.paths))
-    began = time.perf_counter()
     first, answers = requests.record()
     wrong = requests.status and {reply["status"] for reply in answers} != {requests.status}
     signal.setitimer(signal.ITIMER_REAL, 0)
     requests.make_one.start_threads()
-    slow = time.perf_counter() - began > _SLOW
-    warm = 1 if slow else _WARM
-    alone = [requests.describe() for _ in range(warm)]
+    alone = list[list[Reply]]()
+    seconds = memory.seconds_of(lambda: alone.append(requests.describe()), 1)
+    slow = seconds > _SLOW
+    warm, number = (0, 1) if slow else (_WARM, ROUNDS)
+    alone += [requests.describe() for _ in range(warm)]
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()  # no round has the finalizers of another one
-    rounds, replies = zip(*(requests.record() for _ in range(2 if slow else ROUNDS)), strict=True)
+    rounds, replies = zip(*(requests.record() for _ in range(number)), strict=True)
     if enabled:
         gc.enable()
     paths, recorder = len(requests.paths), requests.recorder
-    each = memory.seconds_of(requests.make_each, warm) / paths
+    each = (seconds if slow else memory.seconds_of(requests.make_each, warm)) / paths
     alone += [requests.describe() for _ in range(warm)]
     # What only the first round imports counts as if each did, so that it can be compared.
     imports = [("first import", text, at) for kind, text, at in first.events if kind == "import"]

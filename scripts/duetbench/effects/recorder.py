@@ -93,6 +93,7 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: set[int] = set()
+        self._connected = False  # whether there may be a connection of sqlite3
         self._late: set[str] = set()  # modules with such functions that are imported meanwhile
         # By thread, the method of sqlite3 that sends, and what was reported of it, with its words.
         self._sending: dict[int, tuple[str, list[tuple[str, str]]]] = {}
@@ -102,7 +103,7 @@ class Recorder:
         self._audited: dict[str, Callable[..., object]] = {
             "open": self._open,
             "socket.connect": self._connect,
-            "sqlite3.connect": lambda name: self._add("connect", f"sqlite {plain(name)}"),
+            "sqlite3.connect": self._connect_sqlite,
             "subprocess.Popen": self._start_program,
             "os.posix_spawn": self._spawn,
             "os.fork": lambda: self._add("process", "fork"),
@@ -156,21 +157,27 @@ class Recorder:
             return
         events = monitoring.events
         self._tool = take_tool()
-        callbacks = {
-            events.PY_START: self._start,
-            events.PY_RESUME: self._resume,
-            events.RAISE: self._raise,
-        }
-        if self._compiled or "sqlite3" in sys.modules:
-            callbacks |= {
-                events.CALL: self._call,
-                events.C_RETURN: self._return,
-                events.C_RAISE: self._sent,
-            }
-        for event, callback in callbacks.items():
+        for event, callback in (
+            (events.PY_START, self._start),
+            (events.PY_RESUME, self._resume),
+            (events.RAISE, self._raise),
+            (events.CALL, self._call),
+            (events.C_RETURN, self._return),
+            (events.C_RAISE, self._sent),
+        ):
             monitoring.register_callback(self._tool, event, callback)
-        # Those of C_RETURN and C_RAISE come with those of CALL.
-        monitoring.set_events(self._tool, sum(callbacks) & ~(events.C_RETURN | events.C_RAISE))
+        monitoring.restart_events()
+        self._choose_events()
+
+    def _choose_events(self) -> None:
+        """Let calls of compiled functions be reported only if they may send statements: it is slow.
+
+        Their ends are then reported as well.
+        """
+        events = self._monitoring.events
+        chosen = events.PY_START | events.PY_RESUME | events.RAISE
+        calls = events.CALL * (self._connected or bool(self._compiled))
+        self._monitoring.set_events(self._tool, chosen | calls)
 
     def off(self) -> Round:
         """End to record; return what happened since `on`."""
@@ -188,8 +195,9 @@ class Recorder:
         for key, code in codes.items():
             if file := self.file(code.co_filename):
                 functions[file, code.co_qualname] += times[key]
-        number = sum(not code.co_filename.startswith(_CLOCKED) for code in calls)
-        return Round(events, number, functions)
+            if code.co_filename.startswith((*_CLOCKED, _OURS)):
+                del times[key]
+        return Round(events, times.total(), functions)
 
     def _resolve(self) -> None:
         """Find the functions of libraries that are loaded by now."""
@@ -202,12 +210,16 @@ class Recorder:
                 self._watched[id(code)] = code, kind, words
         compiled = (_attribute(module, name) for module, name in libraries.COMPILED)
         self._compiled = {id(method) for method in compiled if method is not None}
+        if self._recording and self._monitoring:
+            self._choose_events()
 
     # Audit events, and those of sqlite3 and the collector.
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             self._use(arguments[0])
+        elif event == "sqlite3.connect":
+            self._connected = True
         elif event in _STARTS:
             self._alone = False
         if self._recording and event in self._audited and threading.get_ident() not in self.ignored:
@@ -293,6 +305,11 @@ class Recorder:
         else:
             self._add("connect", plain(os.fsdecode(address)))
 
+    def _connect_sqlite(self, name: object) -> None:
+        self._add("connect", f"sqlite {plain(name)}")
+        if self._monitoring:
+            self._choose_events()
+
     def _start_program(self, program: Any, arguments: Any, *_: object) -> None:
         first = program or (arguments[0] if isinstance(arguments, list | tuple) else arguments)
         self._add("process", plain(os.fsdecode(first).rpartition(os.sep)[2]))
@@ -309,8 +326,6 @@ class Recorder:
     # Functions.
 
     def _start(self, code: CodeType, _offset: int, frame: FrameType | None = None) -> None:
-        if code.co_filename.startswith(_OURS):
-            return
         if self.ignored and threading.get_ident() in self.ignored:
             return
         self._calls.append(code)
@@ -328,9 +343,12 @@ class Recorder:
         else:
             self._add(kind, text, frame)
 
-    def _resume(self, code: CodeType, _offset: int) -> None:
-        if threading.get_ident() not in self.ignored:
-            self._resumed.append(code)
+    def _resume(self, code: CodeType, _offset: int) -> Any:
+        """Note a function once for each place in it: whoever resumes it called it before."""
+        if self.ignored and threading.get_ident() in self.ignored:
+            return None
+        self._resumed.append(code)
+        return self._monitoring and self._monitoring.DISABLE
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
         if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
