@@ -184,14 +184,12 @@ class Target(Frozen):
     )
     server: Annotated[
         str | None, CommandOption(choices=tuple(SERVERS), word=True, by_side=True, safe=WORD)
-    ] = Field(
-        None, description="Default: the one that production starts, or that is locked, or granian."
-    )
+    ] = Field(None, description="Default: the one that is locked, or granian.")
     workers: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         1, gt=0, description="Worker processes of the server (1)."
     )
     threads: Annotated[int | None, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
-        None, gt=0, description="Blocking threads per worker (WSGI: as in production, or 8)."
+        None, gt=0, description="Blocking threads per worker (WSGI: 8)."
     )
     loop: Annotated[Text, CommandOption(choices=LOOPS, word=True, by_side=True, safe=WORD)] = Field(
         AUTO, description="Event loop (auto: what the server takes; uvloop if it is installed)."
