@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,7 +17,7 @@ from bench import Bench
 from comparing import comparison_of
 from duetbench.app import target
 from duetbench.cli.init import applications
-from duetbench.cli.target_options import Options, TargetCommand, left_out, repetition, with_options
+from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.judge.repetition import rebuilt, why_command
 from repos import work_in, write, write_all
 
@@ -101,20 +100,16 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
     assert bench("run", "--app", "shop.app:app", "--wait", "soon").code == 2
 
 
-def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_private_is_not_repeated() -> None:
     options = {
         "app": "a:b", "factory": True, "requests": ("/x", "POST /y"), "env": {"A": "secret"},
         "env-file": ("f",), "before": ("rm x",), "after": (), "rate": None,
         "login": "POST /in {'password': 'secret'}",
     }  # fmt: skip
-    safe, private = repetition(options)
-    assert shlex.join(safe) == "--app a:b --with factory --request /x --request 'POST /y' --env A"
-    assert shlex.join(private) == "--env-file f --before 'rm x' --login 'POST /in …'"
-    add, unset = left_out(options)
-    assert "add --env-file, --before, --login again" in add
-    assert "set A: values" in unset
-    monkeypatch.setenv("A", "secret")
-    assert left_out(options) == (add,)
+    words, others = repetition(options)
+    assert shlex.join(words) == "--app a:b --with factory --request /x --request 'POST /y'"
+    assert others == "--env, --env-file, --before, --login"
+    assert left_out(options) == (f"to repeat it, add {others} again: the command omits that",)
 
 
 VALUES: Final = {
@@ -126,6 +121,13 @@ VALUES: Final = {
     "FIELD": "access_token", "REQUEST": "POST /in @in.json",
 }  # fmt: skip
 """A value of every option, by its metavar."""
+
+
+PRIVATE: Final = {
+    *("login", "env", "env-file", "copy-database", "before", "after"),
+    *("packages", "groups", "extras"),
+}
+"""Options that read, run or install something, or have a secret."""
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -142,7 +144,7 @@ def parse(words: Sequence[str]) -> Options:
         read.update(context.obj)
 
     program = typer.Typer()
-    program.command(cls=TargetCommand)(verb)
+    program.command()(with_target(verb))
     result = CliRunner().invoke(program, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return read
@@ -155,7 +157,7 @@ def test_the_value_of_a_private_header_becomes_a_variable() -> None:
     assert typed["headers"] == {
         "authorization": "{HEADER_AUTHORIZATION}", "x-api-key": "{KEY}", "accept": "text/html",
     }  # fmt: skip
-    assert "secret" not in " ".join(chain(*repetition(typed)))
+    assert "secret" not in str(repetition(typed))
 
 
 def test_what_starts_in_a_folder_is_imported_from_it(
@@ -171,22 +173,23 @@ def test_what_starts_in_a_folder_is_imported_from_it(
 
 
 @pytest.mark.parametrize("name", target.OPTIONS)
-def test_what_is_printed_repeats_every_option(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole on the terminal of who typed it, and named elsewhere if reports must not have it."""
+def test_what_is_printed_repeats_an_option_or_names_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named are those that reports must not have."""
     monkeypatch.setenv("SHOP_DB", "secret")
     option = target.OPTIONS[name]
     value = VALUES[option.metavar] if not option.choices else option.choices[0]
-    words = ["--with", option.spell(value)] if option.word else [f"--{name}", value]
-    typed = parse(["--app", "a:b", *words])
-    safe, private = repetition(typed)
-    words = ["--profile", "quick", "--seed", "1", *safe]
+    typed = parse(["--app", "a:b", *option.spell(value)])
+    again, others = repetition(typed)
+    words = ["--profile", "quick", "--seed", "1", *again]
     record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *words]))
     record = record.model_copy(update={"budget_seconds": None})
     for command in (rebuilt(record), why_command(record)):
-        again = f"{command} {shlex.join(private)}"
-        assert parse(shlex.split(again)[2:]) == typed
-        assert "secret" not in again
-    assert bool(left_out(typed)) == (target.OPTIONS[name].safe is None)
+        assert command is not None
+        assert (parse(shlex.split(command)[2:]) == typed) == (not others)
+        assert "secret" not in command
+    assert others == (option.flag if name in PRIVATE else "")
 
 
 @pytest.mark.real
