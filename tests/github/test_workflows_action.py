@@ -103,59 +103,23 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
             assert measures == ("workflow_run" not in document["on"]), name
 
 
-TESTED: Final = """\
-on: push
-env: { LEVEL: 1 }
-jobs:
-  lint: { runs-on: ubuntu-24.04, steps: [run: ruff check] }
-  test:
-    name: Tests of ${{ matrix.python }}
-    needs: lint
-    runs-on: ${{ matrix.os || 'ubuntu-24.04' }}
-    strategy:
-      matrix:
-        python: ["3.9", "3.10"]
-    services: { postgres: { image: "postgres:17" } }
-    env:
-      ADDRESS: postgresql://localhost/shop
-      KEY: ${{ secrets.KEY }}
-    steps:
-    - uses: actions/checkout@v4
-      with: { fetch-depth: 0 }
-    - uses: actions/setup-python@v6
-      with:
-        python-version: ${{ matrix.python }}
-    - run: ruff check
-    - run: pip install pytest --requirement requirements.txt
-      env: { PIP_INDEX_URL: "https://me:${{ secrets.INDEX }}@example.org" }
-    - name: Test
-      run: pytest --quiet
-"""
-
-
-def test_a_repository_is_compared_in_the_job_that_its_tests_have(tmp_path: Path) -> None:
-    """With its services and what it installs, without its secrets, and never for a fork."""
+def test_the_workflows_that_init_writes_are_those_of_the_page(tmp_path: Path) -> None:
+    """But for the application, which its keys declare, in its folder."""
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
-    write(tmp_path, ".github/workflows/ci.yml", TESTED)
-    made, like = workflows.make(tmp_path, Path("backend"))
+    made = workflows.make(Path("backend"))
     for name, text in made.items():
         write(tmp_path, f".github/workflows/{name}", text)
-    assert like == "ci.yml"
-    document = load(made["duetbench.yml"])
-    job = document["jobs"]["duetbench"]
-    assert {*job} == {"if", "runs-on", "services", "env", "permissions", "steps"}
-    assert (document["env"], job["env"]) == (
-        {"LEVEL": 1},
-        {"ADDRESS": "postgresql://localhost/shop"},
-    )
-    checkout, python, install, compare = job["steps"]
-    assert checkout["with"] == {"persist-credentials": False}
-    assert job["runs-on"] == "ubuntu-24.04"
-    assert python["with"] == {"python-version": "3.10"}
-    assert "secrets.INDEX" in str(install)
-    assert compare["with"] == {"root": "backend"}
-    (tmp_path / ".github/workflows/ci.yml").unlink()  # of a matrix without `os`
     assert actionlint(tmp_path).stdout == ""
+    page = examples("main")
+    for name in made:
+        ours, theirs = load(made[name]), load(page[name])
+        assert ours["on"] == theirs["on"]
+        assert {*ours["jobs"]} == {*theirs["jobs"]}
+        for job, parts in ours["jobs"].items():
+            assert parts["permissions"] == theirs["jobs"][job]["permissions"]
+    assert load(made["duetbench.yml"])["jobs"]["duetbench"]["steps"][-1]["with"] == {
+        "root": "backend"
+    }
 
 
 def test_no_later_step_has_what_compared_code_could_take() -> None:

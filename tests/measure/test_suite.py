@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from bench import Bench
 from duetbench.app.project_tests import Suite
+from duetbench.app.request_lines import FOLDER
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
@@ -384,6 +386,65 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
     write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
     (root / "duetbench.toml").unlink()
     assert "no test makes a request" in bench("init", "--tests", "api").err
+
+
+_ORDERS: Final = """
+import json
+
+ITEMS = {"1": 1}
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        body, name = (await receive()).get("body"), scope["path"].rpartition("/")[2]
+        known = json.loads(body)["item"] if body else ITEMS.get(name)
+        status = 200 if known else 404
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"%d" % (known or 0)})
+"""
+_OF_ORDERS: Final = """
+import asyncio
+
+import httpx
+import shop
+
+
+async def ask(method, path, **sent):
+    transport = httpx.ASGITransport(shop.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        return await client.request(method, path, **sent)
+
+
+def test_orders(monkeypatch):
+    monkeypatch.setitem(shop.ITEMS, "seven", 7)
+    assert asyncio.run(ask("GET", "/items/1", params={"q": "a b"})).status_code == 200
+    assert asyncio.run(ask("GET", "/item/seven")).status_code == 200
+    assert asyncio.run(ask("GET", "/none")).status_code == 404
+    assert asyncio.run(ask("POST", "/orders", json={"item": 7})).content == b"7"
+"""
+
+
+@pytest.mark.real
+def test_what_tests_request_is_loaded_where_the_application_answers_alike(
+    bench: Bench, project: Project
+) -> None:
+    """What they write needs a copied database; data of the tests alone are not there."""
+    root = project({"shop.py": _ORDERS, "tests/test_shop.py": _OF_ORDERS})
+    done = bench("init", "--tests", "tests", "--app", "shop:app")
+    assert "not written: 1 request, answered otherwise here: GET /item/seven: expected status" in (
+        " ".join(done.out.split())
+    )
+    keys = tomllib.loads((root / "duetbench.toml").read_text("utf-8"))
+    assert keys == {"app": "shop:app", "tests": ["tests"], "requests": ["GET /items/1?q=a+b"]}
+    assert not (root / FOLDER).exists()
+    (root / "duetbench.toml").unlink()
+    write(root, "shop.db", "")
+    copied = ("--copy-database", "URL", "--env", "URL=sqlite:///shop.db")
+    assert bench("init", "--tests", "tests", "--app", "shop:app", *copied).code == 0
+    keys = tomllib.loads((root / "duetbench.toml").read_text("utf-8"))
+    order = f"{FOLDER}/post-orders.json"
+    assert keys["requests"] == ["GET /items/1?q=a+b", f"POST /orders @{order}"]
+    assert (root / order).read_text("utf-8") == '{"item":7}'
 
 
 def test_a_function_is_compared_like_a_request(bench: Bench, project: Project) -> None:

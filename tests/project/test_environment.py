@@ -114,7 +114,7 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
         write(shop, "pyproject.toml", text)
         place = tmp_path / dependency / required
         shutil.copytree(shop, place, ignore=shutil.ignore_patterns(".venv", ".git"))
-        (side,), _ = deploy_all(project, [place], QUIET)
+        (side,) = deploy_all(project, [place], QUIET)
         return side.version
 
     assert built("six==1.17.0", ">=3.11") == platform.python_version()

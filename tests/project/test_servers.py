@@ -16,13 +16,12 @@ from duetbench.app.servers import (
     Server,
     loop_taken,
     misfit,
-    start_commands,
 )
 from duetbench.app.subject import Subject
 from duetbench.app.target import Setting, Target
 from duetbench.core.model import Case, Interface, Launch, Run
 from observatory.matrix.checkout import Checkout
-from repos import asgi, install, work_in, write
+from repos import asgi, install, work_in
 from synthetic import make_case
 
 BOTH: Final = (
@@ -34,7 +33,7 @@ def wsgi(environ, start_response):
     return [b"right"]
 """
 )
-OTHERS: Final = ("gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker")
+OTHERS: Final = ("gunicorn", "hypercorn", "gevent", "packaging")
 """Servers that are in none of our stacks, and what they need."""
 
 
@@ -71,7 +70,6 @@ def run(
         ("both:app", "hypercorn", ["workers=2"]),
         ("both:make", "gunicorn", ["workers=2", "loop=gevent"]),
         pytest.param("both:app", "gunicorn", ["workers=2"], marks=pytest.mark.thorough),
-        pytest.param("both:app", "uvicorn-worker", ["workers=2"], marks=pytest.mark.thorough),
         pytest.param("both:make", "gunicorn", ["threads=4"], marks=pytest.mark.thorough),
     ],
 )
@@ -113,7 +111,7 @@ def test_the_locked_version_knows_every_option(server: Server, others: Path) -> 
     python, lock = others / "bin" / "python", Checkout.here().lock("current")
     if server.name in lock.packages:
         python = stacks.executable(lock, Checkout.here().interpreter("3.14"))
-    argv: list[str | Path] = [python, "-m", server.module or server.name, "--help"]
+    argv: list[str | Path] = [python, "-m", server.name, "--help"]
     said = subprocess.check_output(argv, text=True)
     for interface in server.interfaces:
         words = server.arguments(case_for(server, interface), 12345).split()
@@ -147,7 +145,7 @@ def test_workers_that_are_threads_or_busy() -> None:
         ("granian", "--", True),
         ("gunicorn", "-b:80", True),
         ("gunicorn", "--config=gunicorn.conf.py", False),
-        ("uvicorn-worker", "--worker-class=sync", True),
+        ("gunicorn", "--worker-class=sync", True),
         ("hypercorn", "--access-logfile=-", False),
     ],
 )
@@ -159,44 +157,9 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
     assert (fault and fault[:2]) == (("arg", word) if fixed else None)
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "interface", "said"),
-    [
-        ("Procfile", "release: x\nweb: gunicorn -k uvicorn.workers.UvicornWorker a:b", "asgi",
-         "uvicorn-worker auto None"),
-        ("gunicorn.conf.py", 'worker_class = os.getenv("X", "gevent")', "wsgi",
-         "gunicorn gevent None"),
-        ("a/start.sh", "exec /bin/gunicorn a:b \\\n -k asgi \\\n --asgi-loop uvloop", "asgi",
-         "gunicorn uvloop None"),
-        ("Procfile", "web: gunicorn a:b --threads=4", "wsgi",
-         "gunicorn auto 4"),
-        ("Procfile", "web: gunicorn a:b", "wsgi", "gunicorn auto 1"),
-        ("Procfile", "web: gunicorn a:b", "asgi", ""),
-        ("Dockerfile", 'RUN uv add granian -q\nCMD ["sh", "-c", "x && hypercorn -k uvloop a:b"]',
-         "asgi", "hypercorn uvloop None"),
-        ("Dockerfile", 'CMD ["fastapi", "run", "a.py"]', "asgi", "uvicorn auto None"),
-        ("compose.yml", "command: uvicorn c:d -x\ncommand: [granian, 'a:b', --loop=rloop]", "asgi",
-         "granian rloop None"),
-        ("start.sh", "# uvicorn a:b\necho uvicorn a:b\nuvicorn-x a:b", "asgi", ""),
-    ],
-)  # fmt: skip
-def test_a_server_is_started_as_in_production(
-    file: str, text: str, interface: Interface, said: str, tmp_path: Path
-) -> None:
-    write(tmp_path, file, text)
-    found = start_commands(tmp_path, "a:b")
-    assert not [s for s in found if s.loop == "gevent" and s.serves("wsgi", free_threaded=True)]
-    able = [s for s in found if s.serves(interface, free_threaded=False)]
-    start_of = next((f"{start} {start.loop} {start.threads}" for start in able), "")
-    assert start_of.replace(f", as {file} says", "") == said
-
-
 def test_what_is_installed_to_serve_is_the_server_and_its_loop() -> None:
     assert SERVERS["granian"].needs("asyncio") == {"granian"}
     assert SERVERS["gunicorn"].needs("gevent") == {"gunicorn", "gevent", "packaging"}
-    assert SERVERS["uvicorn-worker"].needs("uvloop") == {
-        "uvicorn-worker", "gunicorn", "uvicorn", "uvloop",
-    }  # fmt: skip
 
 
 def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) -> None:
@@ -204,9 +167,8 @@ def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) ->
     target = Target(app="a:b", interface="asgi", server="uvicorn")
     sides = Setting(values={"loop": "uvloop"}), Setting()
     lock = stacks.Stack("project", tmp_path, "", {})
-    *_, ways, notes = deployment._choose_way(Subject(tmp_path, target=target), lock, sides, QUIET)
+    *_, ways = deployment._choose_way(Subject(tmp_path, target=target), lock, sides, QUIET)
     assert [way.loop for way in ways] == ["uvloop", "asyncio", "asyncio"]
-    assert notes == []
 
 
 def test_a_loop_that_nobody_names_is_the_one_that_the_server_takes() -> None:

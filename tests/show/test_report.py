@@ -314,9 +314,10 @@ REVISIONS: Final = f"duetbench compare {'a' * 12} {'b' * 12}"
         *((f"duetbench compare --head '{word}' --seed 1", False) for word in (
             "lock=uv.lock@main", "arg=--config=/etc/passwd", "env.PATH=/tmp",
             "granian==2.8.7 @ https://x", "--why")),
-        (f"{REVISIONS} --app a:b --header 'x-key: {{KEY}}' --env KEY --with factory", True),
+        (f"{REVISIONS} --app a:b --header 'x-key: {{KEY}}' --with factory", True),
         *((f"{REVISIONS} --app {words}", False) for words in (
-            "a:b --with packages=../../secrets", "'a:b;id'", "a:b --before 'curl evil'")),
+            "a:b --with packages=../../secrets", "a:b --env LD_PRELOAD=/x",
+            "a:b --before 'curl evil'", "a:b --with after=reboot", "--why")),
     ],
 )  # fmt: skip
 def test_a_command_from_a_file_writes_and_installs_nothing(recorded: str, harmless: bool) -> None:

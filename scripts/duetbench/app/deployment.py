@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import interpreters, revisions, servers, stacks, target_locks, tools
+from duetbench.app import interpreters, revisions, stacks, target_locks, tools
 from duetbench.app.declarations import project_name, read_pyproject
 from duetbench.app.interpreters import Environment, Interpreter, find_environment
-from duetbench.app.servers import AUTO, SERVERS, loop_taken
+from duetbench.app.servers import SERVERS, loop_taken
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting, Target
@@ -102,8 +102,8 @@ def deploy_all(
     narrator: Narrator,
     settings: Sequence[Setting] = (AS_DECLARED,),
     locks: Sequence[LockFile | None] = (None,),
-) -> tuple[list[Subject], Sequence[str]]:
-    """Prepare a target in copies of its repository, each under a setting; also return notes.
+) -> list[Subject]:
+    """Prepare a target in copies of its repository, each under a setting.
 
     `locks` are read instead of their own. The last copy decides how all are served.
 
@@ -125,7 +125,7 @@ def deploy_all(
         _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, locks, strict=True)
     ]
-    interface, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
+    interface, server, ways = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
     like: tuple[Stack, Stack] | None = None
     served = ((SERVERS[way.server or server], way.loop) for way in ways)
@@ -136,16 +136,16 @@ def deploy_all(
         deployed.insert(0, replace(bare, target=ways[-1], interface=interface, server=server))
     for setting in settings if any(side.served for side in settings) else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
-    return deployed, notes
+    return deployed
 
 
 def _choose_way(
     head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
-) -> tuple[Interface, str, Sequence[Target], Sequence[str]]:
+) -> tuple[Interface, str, Sequence[Target]]:
     """Choose how head is served, after an import if its interface is not declared.
 
-    Return the interface; the server where a way names none: as the repository starts it, or as
-    locked; the ways to serve it, one for each setting and last the usual one; and notes.
+    Return the interface; the server where a way names none, as locked; and the ways to serve it,
+    one for each setting and last the usual one.
     """
     # What one does not name is found as declared, with head's variables.
     named = all("server" in side.values for side in settings)
@@ -159,28 +159,20 @@ def _choose_way(
         interface, factory = _import(trial, narrator)
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
     server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
-    free = any(python.free_threaded for python in head.interpreters.values())
-    started = () if choice.server else servers.start_commands(head.root, choice.app)
-    start = next((one for one in started if one.serves(interface, free_threaded=free)), None)
-    server, loop = (start.server, start.loop) if start else (server, AUTO)
-    threads = start.threads if start and interface == "wsgi" else None
-    loops = [loop if way.loop == AUTO else way.loop for way in ways]
+    loops = [way.loop for way in ways]
     if len({*loops}) > 1:  # what one side names is installed for both
         loops = [loop_taken(server, name, own.packages) for name in loops]
     taken = [
-        way.model_copy(update={"factory": factory, "loop": name, "threads": way.threads or threads})
+        way.model_copy(update={"factory": factory, "loop": name})
         for way, name in zip(ways, loops, strict=True)
     ]
-    return interface, server, taken, [f"served by {start}"] if start else []
+    return interface, server, taken
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    (copy,), notes = deploy_all(project, [place], narrator)
-    for note in notes:
-        narrator.say(f"note: {note}")
-    return copy
+    return deploy_all(project, [place], narrator)[0]
 
 
 @contextmanager

@@ -49,12 +49,6 @@ def _seconds(value: object) -> object:
     return (read_time(value) or value) if isinstance(value, str) else value
 
 
-WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
-"""A name or a number that is no option."""
-
-ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
-"""An argument of a server that names no file."""
-
 _NUMBER: Final = re.compile(r"[1-9]\d{0,4}")
 
 _ASSIGNED: Final = re.compile(
@@ -63,14 +57,6 @@ _ASSIGNED: Final = re.compile(
 """A line of a file of variables."""
 
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
-
-LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
-"""A text on one line that is no option."""
-
-DATABASE: Final = re.compile(
-    r"\w+|[\w+]+://(\{\w+\}(:\{\w+\})?@)?[\w.:{}-]{0,200}/\{\w+\}", re.ASCII
-)
-"""A variable, or an address that variables complete, without a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +71,6 @@ class CommandOption:
         word: Whether it is given as `--with NAME=VALUE`, for both sides, and has no option.
         by_side: Whether the word is one of `--base` and `--head`, too. The field of that name, of a
             case or of its load, has the side's value.
-        safe: Whole values that may be copied from an untrusted report; None: none may, as they read
-            a private file, run a command, or install something.
         key: The key, as `Target` completes it.
         kind: The type of a value; default: the key's, and of a flag bool.
     """
@@ -97,15 +81,19 @@ class CommandOption:
     help: str = ""
     word: bool = False
     by_side: bool = False
-    safe: re.Pattern[str] | None = None
     key: str = ""
     kind: Any = None
 
-    def spell(self, value: object) -> str:
-        """Spell it with a value, as on a command line; a word without `--with`."""
+    @property
+    def flag(self) -> str:
+        """As a command line begins it: `--app`, `--with workers`."""
+        return f"--with {self.name}" if self.word else f"--{self.name}"
+
+    def spell(self, value: object) -> tuple[str, str]:
+        """Spell it with a value, in two words of a command line."""
         if self.word:
-            return self.name if self.kind is bool else f"{self.name}={value}"
-        return f"--{self.name} {value}"
+            return "--with", self.name if self.kind is bool else f"{self.name}={value}"
+        return self.flag, str(value)
 
     def read(self, text: str | None) -> Any:
         """Read a word's value, which only a flag lacks; raises UsageError for a wrong one."""
@@ -132,13 +120,13 @@ class Target(Frozen):
     app: Annotated[
         str,
         StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$"),
-        CommandOption("MODULE:ATTRIBUTE", safe=WORD),
+        CommandOption("MODULE:ATTRIBUTE"),
     ] = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
-    factory: Annotated[bool, CommandOption(word=True, safe=WORD)] = Field(
+    factory: Annotated[bool, CommandOption(word=True)] = Field(
         False, description="Call the attribute to get the app; default: if it takes no arguments."
     )
     interface: Annotated[
-        Interface | None, CommandOption(choices=get_args(Interface), word=True, safe=WORD)
+        Interface | None, CommandOption(choices=get_args(Interface), word=True)
     ] = Field(None, description="Default: detected by importing it.")
     requests: Annotated[
         Several,
@@ -146,9 +134,8 @@ class Target(Frozen):
             "PATH",
             name="path",
             help="Path to GET, e.g. /items/7 (/). Repeat it: each is a case.",
-            safe=LINE,
         ),
-        CommandOption("LINE", name="request", safe=LINE),
+        CommandOption("LINE", name="request"),
     ] = Field(
         ("GET /",),
         description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
@@ -156,9 +143,7 @@ class Target(Frozen):
     )
     headers: Annotated[
         dict[HeaderName, HeaderText],
-        CommandOption(
-            "'NAME: VALUE'", name="header", safe=re.compile(r"[A-Za-z0-9-]{1,60}: [ -~]{0,300}")
-        ),
+        CommandOption("'NAME: VALUE'", name="header"),
     ] = Field(
         {},
         description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
@@ -166,16 +151,16 @@ class Target(Frozen):
     )
     login: Annotated[
         Text | None,
-        CommandOption("REQUEST", safe=re.compile(r"([A-Z]+ )?/\S{0,999} @[\w./-]{1,200}")),
+        CommandOption("REQUEST"),
     ] = Field(
         None,
         description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
         "is sent with all others, and its token (token=…); nothing of it is recorded.",
     )
-    token: Annotated[Text, CommandOption("FIELD", word=True, safe=WORD)] = Field(
+    token: Annotated[Text, CommandOption("FIELD", word=True)] = Field(
         "", description="Field of its answer with a token to send as bearer, e.g. access_token."
     )
-    expect_status: Annotated[int, CommandOption("STATUS", word=True, safe=WORD)] = Field(
+    expect_status: Annotated[int, CommandOption("STATUS", word=True)] = Field(
         200,
         ge=100,
         le=599,
@@ -183,38 +168,35 @@ class Target(Frozen):
         description="Status that every response must have (200).",
     )
     server: Annotated[
-        str | None, CommandOption(choices=tuple(SERVERS), word=True, by_side=True, safe=WORD)
-    ] = Field(
-        None, description="Default: the one that production starts, or that is locked, or granian."
-    )
-    workers: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
+        str | None, CommandOption(choices=tuple(SERVERS), word=True, by_side=True)
+    ] = Field(None, description="Default: the one that is locked, or granian.")
+    workers: Annotated[int, CommandOption("N", word=True, by_side=True)] = Field(
         1, gt=0, description="Worker processes of the server (1)."
     )
-    threads: Annotated[int | None, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
-        None, gt=0, description="Blocking threads per worker (WSGI: as in production, or 8)."
+    threads: Annotated[int | None, CommandOption("N", word=True, by_side=True)] = Field(
+        None, gt=0, description="Blocking threads per worker (WSGI: 8)."
     )
-    loop: Annotated[Text, CommandOption(choices=LOOPS, word=True, by_side=True, safe=WORD)] = Field(
+    loop: Annotated[Text, CommandOption(choices=LOOPS, word=True, by_side=True)] = Field(
         AUTO, description="Event loop (auto: what the server takes; uvloop if it is installed)."
     )
     server_args: Annotated[
         Several,
-        CommandOption("ARGUMENT", name="arg", word=True, safe=ARGUMENT),
+        CommandOption("ARGUMENT", name="arg", word=True),
     ] = Field(
         (),
         alias="server-arg",
         description="Argument of the server, e.g. arg=--no-access-log. Repeatable.",
     )
-    connections: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
+    connections: Annotated[int, CommandOption("N", word=True, by_side=True)] = Field(
         32, gt=0, description="Connections that send without pause (32)."
     )
-    rate: Annotated[float | None, CommandOption("NUMBER", word=True, safe=WORD)] = Field(
+    rate: Annotated[float | None, CommandOption("NUMBER", word=True)] = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
     )
     env: Annotated[
         dict[EnvName, str],
         CommandOption(
             "NAME[=VALUE]",
-            safe=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"),
         ),
     ] = Field(
         {},
@@ -224,7 +206,7 @@ class Target(Frozen):
     env_file: Annotated[Several, CommandOption("FILE")] = Field(
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
     )
-    copy_database: Annotated[Text | None, CommandOption("VARIABLE", safe=DATABASE)] = Field(
+    copy_database: Annotated[Text | None, CommandOption("VARIABLE")] = Field(
         None,
         alias="copy-database",
         description="Variable with the address of a PostgreSQL or SQLite database, of which each "
@@ -240,29 +222,29 @@ class Target(Frozen):
     )
     # None: see `interpreters`. Two only where they are compared.
     python: Annotated[
-        Several, Field(max_length=1), CommandOption("VERSION", kind=str, word=True, safe=WORD)
+        Several, Field(max_length=1), CommandOption("VERSION", kind=str, word=True)
     ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
     packages: Annotated[
         Text | None,
-        CommandOption("FILE", word=True, safe=re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII)),
+        CommandOption("FILE", word=True),
     ] = Field(
         None, description="File with the packages, e.g. requirements/web.txt; default: detected."
     )
-    ready_timeout: Annotated[
-        float, BeforeValidator(_seconds), CommandOption("TIME", word=True, safe=WORD)
-    ] = Field(
-        30.0,
-        gt=0,
-        le=3600,
-        alias="ready-timeout",
-        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+    ready_timeout: Annotated[float, BeforeValidator(_seconds), CommandOption("TIME", word=True)] = (
+        Field(
+            30.0,
+            gt=0,
+            le=3600,
+            alias="ready-timeout",
+            description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+        )
     )
-    only_committed: Annotated[bool, CommandOption(word=True, safe=WORD)] = Field(
+    only_committed: Annotated[bool, CommandOption(word=True)] = Field(
         False,
         alias="only-committed",
         description="Leave out files that git does not have, such as .env and a database.",
     )
-    build: Annotated[bool, CommandOption(word=True, safe=WORD)] = Field(
+    build: Annotated[bool, CommandOption(word=True)] = Field(
         False, description="Build an environment from the lock, though one runs it already."
     )
     groups: Annotated[Several, CommandOption("GROUP", word=True)] = Field(
@@ -300,6 +282,33 @@ OPTIONS: Final = {option.name: option for option in _options()}
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
 """The keys of a target in `[tool.duetbench]`."""
+
+_SELECTING: Final = {
+    *("--app", "--path", "--request", "--header", "--tests", "--select", "--only", "--limit"),
+    *("--budget", "--profile", "--seed"),
+}
+"""Options with one value that select what is measured. None of them runs, writes or installs."""
+
+_WORDS: Final = {
+    *("python", "as-of", "arg", "server", "workers", "threads", "loop", "connections", "rate"),
+    *("interface", "factory", "token", "expect-status", "ready-timeout", "only-committed", "build"),
+}
+"""Words of sides that neither. A lock is none: who wrote the record could have chosen a file."""
+
+_LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
+"""A text on one line that is no option."""
+
+_PLAIN: Final = re.compile(r"\w[\w.:+=-]{0,199}", re.ASCII)
+"""A word without a path, which could name a program or library."""
+
+
+def is_harmless(option: str, value: str) -> bool:
+    """Whether an option with a value may be copied from an untrusted report."""
+    if option in {"--base", "--head", "--with"}:
+        key, _, text = value.partition("=")
+        known = key in _WORDS or key.startswith("env.") or text.startswith("=")
+        return known and _PLAIN.fullmatch(value) is not None
+    return option in _SELECTING and _LINE.fullmatch(value) is not None
 
 
 AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
@@ -406,8 +415,7 @@ def was_given(value: object) -> bool:
 
 def spell(key: str) -> str:
     """Spell a key as its options on a command line."""
-    options = [option for option in OPTIONS.values() if option.key == key]
-    return " or ".join(f"{'--with ' if o.word else '--'}{o.name}" for o in options) or f"--{key}"
+    return " or ".join(o.flag for o in OPTIONS.values() if o.key == key) or f"--{key}"
 
 
 def private(target: Target, folder: Path) -> dict[str, str]:

@@ -153,7 +153,7 @@ class SideCase:
         case, server = self.case, SERVERS[self.case.server]
         # The last option wins. A file of settings is ours, which reads the user's.
         return [
-            *(str(self.python), "-m", server.module or server.name),
+            *(str(self.python), "-m", server.name),
             *(*server.arguments(case, port).split(), *case.server_args, *server.settings),
         ]
 

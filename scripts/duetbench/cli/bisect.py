@@ -20,7 +20,7 @@ from duetbench.cli.options import (
     clean_up,
     machine,
 )
-from duetbench.cli.target_options import Options, repetition, with_options, with_target
+from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.core.change import Cause
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
@@ -143,5 +143,5 @@ def _among_commits(
         between = partial(compare, with_options(root, options))
     cause = causes.search_commits(root, ends, between, select, seconds, reporter, means)
     again = [word for path in tests for word in ("--tests", path)]
-    safe, private = repetition(options)
-    return cause, commit_lines(cause, good, bad, [*again, *safe, *private])
+    lines = commit_lines(cause, good, bad, [*again, *repetition(options)[0]])
+    return cause, (*lines, *left_out(options))

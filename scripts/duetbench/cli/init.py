@@ -3,50 +3,47 @@
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from duetbench.app import declarations, deployment, hints, revisions, servers, target
+from duetbench.app import declarations, deployment, hints, request_lines, revisions, target
 from duetbench.app.declarations import FILE, read_toml
 from duetbench.app.project_tests import Suite
+from duetbench.app.subject import Subject
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
-from duetbench.effects.suite import BAD, NO_CLIENT, record
+from duetbench.effects import suite
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
 from duetbench.report.formats import quantity
 
-_CALLS: Final = (
-    r"(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart|BlackSheep|Flask|Bottle|FastHTML|fast_app"
-    r"|get_[aw]sgi_application)\(|\bfalcon\.(?:asgi\.)?App\("
+_APPLICATION: Final = re.compile(
+    r"^(?:(\w+)(?:, *\w+)?(?: *:[^=\n]+)? *= *(?:(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart"
+    r"|BlackSheep|Flask|Bottle|FastHTML|fast_app|get_[aw]sgi_application|create_app\w*)\("
+    r"|falcon\.(?:asgi\.)?App\()|def ((?:create|make|build|get)_app\w*)\()",
+    re.MULTILINE,
 )
-"""Calls that return an application."""
-
-_MAKES: Final = r"(?:create|make|build|get)_\w*"
-_APPLICATIONS: Final = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        rf"^(\w+)(?:, *\w+)?(?: *:[^=\n]+)? *= *(?:{_CALLS}|(?:\w+\.)*{_MAKES}app\w*\()",
-        r"^(?:async )?def (\w+)\((?:environ, *start_response|scope, *receive, *send)\b",
-        rf"^def ({_MAKES})\(.*\n(?:[ \t].*\n|\n)*?[ \t].*(?:{_CALLS})",
-    )
-)
-"""What an application is in a module: made, a plain function, or what a function makes."""
+"""What an application is in a module: made by a framework, or a function that makes one."""
 
 _HEADER: Final = "[tool.duetbench]"
 _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
 """Names of modules and attributes, the most common first."""
 
-_TESTS: Final = {"tests", "test", "benchmarks"}
-_SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
+_SKIPPED: Final = {
+    *("tests", "test", "benchmarks", "docs", "examples", "migrations"),
+    *("node_modules", "site-packages", "build", "dist"),
+}
 _TRIES: Final = 5
 """Most applications served until one answers."""
+
+_SHOWN: Final = 3  # most wrong answers that a message quotes
 
 
 @with_target
@@ -60,7 +57,7 @@ def init_command(
         Option(
             "--tests",
             metavar="PATH",
-            help="Compare by these tests, files or folders, without an application; repeatable.",
+            help="Compare by these tests, files or folders; with --app, load what they request.",
         ),
     ] = None,
     github: Annotated[
@@ -73,12 +70,12 @@ def init_command(
     $ duetbench init --app shop.main:app --path /items/7 --env-file .env.example --dry-run
     $ duetbench init --tests tests/api --github
 
-    Application, framework, lock and interpreter are detected, and the options are written as keys.
-    The application is served once, without load: what is written has answered with the expected
-    status. Without --path, that is a path that its framework lists. The rest of the file stays as
-    it is; without such a file, a duetbench.toml is written. With --tests, these are run once in
-    place of an application. --github writes two workflows, of which one starts services, and
-    installs, like the job of the repository that runs its tests.
+    The application is detected, and the options are written as keys, without values of --env. The
+    application is served once, without load: what is written has answered with the expected status.
+    Without --path, that is a path that its framework lists. The rest of the file stays as it is;
+    without such a file, a duetbench.toml is written. With --tests, these run once, in place of an
+    application, or to find requests for the one of --app. --github writes two workflows; to the
+    first one you add the services and packages that tests need.
     """
     console, options = Console(), context.obj
     root = repository(console)
@@ -88,23 +85,21 @@ def init_command(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
             "first"
         )
-    login, in_file = options["login"], target.OPTIONS["login"].safe
-    if login and in_file and not (in_file.fullmatch(login) or re.search(r"\{\w+\}", login)):
+    if (login := options["login"]) and not re.search(r" @|\{\w+\}", login):
         raise UsageError(
             "--login: what it sends would be committed: put it into a file, 'POST /login "
             "@login.json', or its secrets into variables, {NAME} with --env-file"
         )
     clean_up(console)
+    bodies: Mapping[Path, bytes] = {}
     if tests:
-        _try_tests(root, tests, options, console)
-        keys: dict[str, Any] = {**options, "tests": tests}
+        chosen: dict[str, Any] = {"tests": tests}
+        seen = _run_tests(root, tests, options, console)
+        if options["app"]:
+            chosen["requests"], bodies = _requests_of(seen, root, options, console)
     else:
-        chosen, requests = _first(root, options, console)
-        keys = {**options, "app": chosen, "requests": requests}
-    # A value that was not typed may be private.
-    typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
-    env = {name: text for name, text in options["env"].items() if name in typed}
-    keys["env"] = env
+        chosen = _first(root, options, console)
+    keys = {**options, **chosen, "env": {}}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
     if (own := root / "pyproject.toml").is_file():
@@ -116,45 +111,97 @@ def init_command(
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
-    if env or options["headers"]:
-        console.say("note: env and headers are committed as they are: name secrets by --env-file")
-    for name in sorted(options["env"].keys() - typed):
+    for name in options["env"]:
         console.say(f"not written: the value of {name}: add --env {name} to each command")
-    written = {place: text}
+    written = {place: text.encode(), **bodies}
     if github:
-        top = revisions.top(root) or root
-        made, like = workflows.make(top, revisions.within(root))
-        how = f", prepared like the tests of {like}" if like else ": add services and packages"
-        console.say(f".github/workflows: {' and '.join(made)}{how}")
-        written |= {top / ".github/workflows" / name: text for name, text in made.items()}
+        folder = (revisions.top(root) or root) / ".github" / "workflows"
+        made = workflows.make(revisions.within(root))
+        written |= {folder / name: content.encode() for name, content in made.items()}
+        console.say(f"and into {folder}: {' and '.join(made)}")
     if dry_run:
         return
-    for path, content in written.items():
-        files.replace(path, content.encode())
+    for file, content in written.items():
+        files.replace(file, content)
     run = "" if tests else "duetbench run (how fast is it?), then "
     console.say(f"next: {run}duetbench compare HEAD~1 (what did the last commit do?)")
 
 
-def _try_tests(root: Path, tests: Sequence[str], options: Options, console: Console) -> None:
+def _run_tests(
+    root: Path, tests: Sequence[str], options: Options, console: Console
+) -> suite.Recording:
     """Run tests once, in a copy, and say what they show; raises UsageError without requests."""
-    suite, narrator = Suite.find(root, tests, env=options["env"]), Narrator(console)
+    own, narrator = Suite.find(root, tests, env=options["env"]), Narrator(console)
     with revisions.copies() as copies:
         copy = revisions.copy(root, copies)
         revisions.add_uncommitted(root, copy)
         with narrator.step(f"the tests of {' '.join(tests)}", "once") as tick:
-            seen = record(suite, copy, tick)
+            seen = suite.record(own, copy, tick)
     made = seen.operations.values()
     if not made:
-        raise UsageError(f"--tests: {NO_CLIENT}")
-    endpoints = len({(each.method, each.route) for each in made})
-    failed = sum(outcome in BAD for outcome in seen.outcomes.values())
+        raise UsageError(f"--tests: {suite.NO_CLIENT}")
+    failed = sum(outcome in suite.BAD for outcome in seen.outcomes.values())
+    endpoints = len({operation.endpoint for operation in made})
     console.say(
         f"{quantity(len(seen.outcomes), 'test')}, of which {failed:,} fail: "
         f"{quantity(len(made), 'request')} to {quantity(endpoints, 'endpoint')}"
     )
+    return seen
 
 
-def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequence[str]]:
+def _requests_of(
+    seen: suite.Recording, root: Path, options: Options, console: Console
+) -> tuple[Sequence[str], Mapping[Path, bytes]]:
+    """Find the requests of tests that the application answers here as it does there.
+
+    Others than GET may write, and need a copied database. Also return files for bodies. Raises
+    UsageError if there are none.
+    """
+    written = dict[str, tuple[str, bytes]]()
+    for operation in suite.repeatable(seen):
+        if operation.method == "GET" or options["copy-database"]:
+            line = request_lines.write(
+                operation.method, operation.path, operation.query,
+                operation.content_type, operation.body or "",
+            )  # fmt: skip
+            if line is not None:
+                written[line[0]] = line[1], (operation.body or "").encode("latin-1")
+    bodies = {root / file: body for file, body in written.values() if file}
+    narrator = Narrator(console)
+    with _while_there(bodies), revisions.copies() as copies:
+        declared = with_options(root, {**options, "requests": tuple(written)})
+        copy = deployment.working(declared, narrator, copies)
+        right, wrong = trial.serve_once(copy, narrator, find=False)
+        lines = dict(zip((case.id for case in copy.cases()), written, strict=True))
+    chosen = [lines[case.id] for case in right]
+    if not chosen:
+        raise UsageError(f"it answers no request as in the tests: {'; '.join(wrong[:_SHOWN])}")
+    if wrong:
+        what = quantity(len(wrong), "request")
+        console.say(f"not written: {what}, answered otherwise here: {'; '.join(wrong[:_SHOWN])}")
+    if not options["copy-database"]:
+        console.say("not written: what is no GET, as it may write: --copy-database has it copied")
+    return chosen, {root / f: body for f, body in map(written.__getitem__, chosen) if f}
+
+
+@contextmanager
+def _while_there(contents: Mapping[Path, bytes]) -> Iterator[None]:
+    """Provide files for a while; those that were there before stay as they are."""
+    new = {file: content for file, content in contents.items() if not file.exists()}
+    try:
+        for file, content in new.items():
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(content)
+        yield
+    finally:
+        for file in new:
+            file.unlink(missing_ok=True)
+        for folder in {file.parent for file in new}:
+            with suppress(OSError):  # others are in it
+                folder.rmdir()
+
+
+def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:
     """Serve applications until one answers; return it, as it is measured, with its requests.
 
     Raises UsageError if none does, or one lacks only variables.
@@ -164,25 +211,28 @@ def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequenc
     for candidate in candidates[:_TRIES]:
         try:
             declared = with_options(root, {**options, "app": candidate})
-            with revisions.copies() as copies:
-                copy = deployment.working(declared, narrator, copies)
-                right = trial.serve_once(copy, narrator, find=not asked)
+            requests = _answered(declared, narrator, find=not asked)
         except UsageError as error:
             if len(candidates) == 1 or hints.LACKING in str(error):
                 raise
             console.say(f"not {candidate}: {str(error).removeprefix(f'{candidate}: ')}")
             continue
         console.say(f"application: {candidate}")
-        return candidate, asked or right
-    if candidates:
-        raise UsageError(
-            "no application answers, for the reasons above: add what they lack, name another "
-            "with --app module:attribute, or compare by tests: --tests PATH"
-        )
+        return {"app": candidate, "requests": asked or requests}
     raise UsageError(
-        f"{root}: expected an application that a command line starts or a framework makes, "
-        "found none: name it with --app module:attribute, or compare by tests: --tests PATH"
+        "no application answers: name one with --app module:attribute, and what it lacks, or "
+        "compare by tests: --tests PATH"
     )
+
+
+def _answered(declared: Subject, narrator: Narrator, *, find: bool) -> list[str]:
+    """Return the requests that an application answers; UsageError if it does not, to find one."""
+    with revisions.copies() as copies:
+        copy = deployment.working(declared, narrator, copies)
+        right, wrong = trial.serve_once(copy, narrator, find=find)
+    if wrong and not (find and right):
+        raise UsageError("; ".join(wrong[:_SHOWN]))
+    return [f"{case.endpoint.method} {case.endpoint.path}" for case in right]
 
 
 def _toml(value: Any) -> str:
@@ -193,35 +243,23 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def applications(root: Path) -> tuple[str, ...]:
-    """Find what may be an application of a repository, the likeliest first, and execute none.
-
-    Those that it starts in production come first, then what looks like one; an import tells.
-    """
-    started = (command.app for command in servers.start_commands(root, ""))
-    found: set[str] = set()
-    for file in sorted(root.rglob("*.py")):
+def applications(root: Path) -> Sequence[str]:
+    """Find what may be an application of a repository, the likeliest first, and execute none."""
+    names: set[str] = set()
+    for file in root.rglob("*.py"):
         parts = file.relative_to(root).parts
-        hidden = any(part in _SKIPPED or part[0] == "." for part in parts)
-        folders = (root.joinpath(*parts[:n]) for n in range(1, len(parts)))
-        if not hidden and not any((folder / "pyvenv.cfg").exists() for folder in folders):
-            text = file.read_text("utf-8", "replace")
-            names = [name for pattern in _APPLICATIONS for name in pattern.findall(text)]
-            found |= {f"{_module(file, text, root)}:{name}" for name in names}
-    apps = dict.fromkeys((*started, *sorted(found, key=_unlikely)))
-    return tuple(app for app in apps if re.fullmatch(r"[\w.]+:[\w.]+", app))
+        if not any(part in _SKIPPED or part[0] == "." for part in parts):
+            for groups in _APPLICATION.findall(file.read_text("utf-8", "replace")):
+                names.add(f"{_module(file, root)}:{''.join(groups)}")
+    return sorted(names, key=_unlikely)
 
 
-def _module(file: Path, text: str, root: Path) -> str:
-    """Name a module from the folder of its package; without one, from the top folder or `src`.
-
-    If what it imports lies beside it, from its own folder.
-    """
+def _module(file: Path, root: Path) -> str:
+    """Name a module from the folder of its package; without one, from the top folder or `src`."""
     top = file.parent
     while top != root and (top / "__init__.py").is_file():
         top = top.parent
-    beside = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
-    if top == file.parent and not any((top / f"{name}.py").is_file() for name in beside):
+    if top == file.parent:
         top = next(home for home in (root / "src", root) if file.is_relative_to(home))
     return ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
 
@@ -230,5 +268,4 @@ def _unlikely(application: str) -> tuple[bool, int, int, str]:
     module, _, attribute = application.partition(":")
     last = module.rpartition(".")[2]
     place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
-    made = re.match(_MAKES, attribute) is not None
-    return made, place, module.count("."), application
+    return "_app" in attribute, place, module.count("."), application

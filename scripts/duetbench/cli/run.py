@@ -66,8 +66,10 @@ def run_command(
             raise
     conclude(run, path, console, written)
     if run.commit:
-        again = shlex.join([word for words in repetition(context.obj) for word in words])
-        console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
+        words, others = repetition(context.obj)
+        more = f" and your {others}" * bool(others)
+        again = shlex.join(["duetbench", "compare", "HEAD", *words])
+        console.say(f"next: change something, then {again}{more}")
 
 
 def add_note(seconds: float | None, run: Run) -> Run:

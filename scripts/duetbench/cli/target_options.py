@@ -3,20 +3,18 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, make_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from typer import Exit, Option, echo
-from typer.core import TyperCommand
-from typer.main import get_command_from_info
-from typer.models import CommandInfo
+from typer import Context, Exit, Option, echo
 
 from duetbench.app import target
 from duetbench.app.deployment import module_files
 from duetbench.app.subject import Subject
-from duetbench.app.target import OPTIONS, CommandOption
+from duetbench.app.target import OPTIONS, is_harmless
 from duetbench.core.errors import UsageError
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
@@ -36,70 +34,70 @@ def _page(is_set: bool) -> None:
         echo("The application. Each option is also a key of tool.duetbench, and so is each word of")
         echo("--with, except arg, which is server-arg there; docs/applications.md has examples.\n")
         for option in sorted(OPTIONS.values(), key=lambda option: option.word):
-            start = f"  {'--with ' * option.word}{option.spell(option.metavar)}".ljust(28)
+            start = f"  {' '.join(option.spell(option.metavar))}".ljust(28)
             gap = "" if start.endswith("  ") else f"\n{'':28}"
             text = fill(option.help, 80, initial_indent=" " * 28, subsequent_indent=" " * 28)
             echo(f"{start}{gap}{text.strip()}")
         raise Exit
 
 
-def _declare(option: CommandOption) -> tuple[str, Any, Any]:
-    declared = Option(
-        None,
-        f"--{option.name}",
-        metavar=option.metavar,
-        help=option.help,
-        hidden=option.name not in _BRIEF,
+_DECLARED: Final = [
+    Parameter(
+        name.replace("-", "_"),
+        Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[
+            option.kind | None,
+            Option(
+                f"--{name}", metavar=option.metavar, help=option.help, hidden=name not in _BRIEF
+            ),
+        ],
     )
-    return option.name.replace("-", "_"), option.kind, field(default=declared)
-
-
-_SHOW: Final = Option(
-    False,
-    "--help-app",
-    callback=_page,
-    is_eager=True,
-    help="Show all options of an application: requests, server, environment, commands.",
-)
-_WITH: Final = Option(
-    None,
-    "--with",
-    metavar="WORD",
-    help="What is otherwise than usual, such as workers=4: --help-app lists the words; repeatable.",
-)
-_Declared: Final = make_dataclass(
-    "_Declared",
-    [
-        *map(_declare, _FLAGS.values()),
-        ("words", list[str], field(default=_WITH)),
-        ("help_app", bool, field(default=_SHOW)),
-    ],
-)
+    for name, option in _FLAGS.items()
+]
 """Each option is a parameter, as typer reads them."""
 
 
-class TargetCommand(TyperCommand):
-    """A command that has the options of a target besides its own; its context's `obj` is `Options`.
-
-    Its help shows few of them; --help-app shows all.
-    """
-
-    def __init__(self, params: list[Any], **settings: Any) -> None:
-        info = CommandInfo("", callback=_Declared)
-        of_target = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
-        self.own = {param.name for param in params}
-        super().__init__(params=[*params, *of_target.params], **settings)
-
-    def invoke(self, ctx: Any) -> Any:
-        ctx.obj = _read(ctx.params)
-        own = {name: value for name, value in ctx.params.items() if name in self.own}
-        return ctx.invoke(self.callback, **own)
+def _words(
+    *,
+    words: Annotated[
+        list[str] | None,
+        Option(
+            "--with",
+            metavar="WORD",
+            help="What is otherwise than usual, such as workers=4: --help-app lists the words; "
+            "repeatable.",
+        ),
+    ] = None,
+    help_app: Annotated[
+        bool,
+        Option(
+            "--help-app",
+            callback=_page,
+            is_eager=True,
+            help="Show all options of an application: requests, server, environment, commands.",
+        ),
+    ] = False,
+) -> None:
+    """Declare what is not one of them."""
 
 
 def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a target."""
-    verb.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
-    return verb
+    """Give a command the options of a target besides its own; its context's `obj` is `Options`.
+
+    Its help shows few of them; --help-app shows all.
+    """
+    more = [*_DECLARED, *signature(_words).parameters.values()]
+
+    @wraps(verb)
+    def command(context: Context, **values: Any) -> Any:
+        context.obj = _read({option.name: values.pop(option.name) for option in more})
+        return verb(context, **values)
+
+    own = [*signature(verb).parameters.values()]
+    command.__signature__ = Signature([*own, *more])  # type: ignore[attr-defined] # for typer
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *more)}
+    return command
 
 
 def _read(values: Mapping[str, Any]) -> Options:
@@ -135,7 +133,7 @@ def _read(values: Mapping[str, Any]) -> Options:
     return {**keys, "headers": headers, "env": variables}
 
 
-def _read_word(word: str) -> tuple[CommandOption, Any]:
+def _read_word(word: str) -> tuple[target.CommandOption, Any]:
     name, sign, text = word.partition("=")
     if (option := _WORDS.get(name)) is None or text.startswith("="):
         known = ", ".join(_WORDS)
@@ -156,40 +154,24 @@ def with_options(root: Path, options: Options) -> Subject:
     return Subject(root, target=target.of(root, options))
 
 
-def repetition(options: Options) -> tuple[list[str], list[str]]:
-    """Return the options that repeat a call, variables by name only.
-
-    First those that reports may have, then those that only their author should run again.
-    """
+def repetition(options: Options) -> tuple[list[str], str]:
+    """Return the options that repeat a call, and the names of those that only its author has."""
     of_keys = {option.key: option for option in OPTIONS.values()}
-    safe, private = list[str](), list[str]()
+    words, others = list[str](), dict[str, None]()
     headers = [f"{name}: {text}" for name, text in options.get("headers", {}).items()]
     for key, value in {**options, "headers": headers}.items():
         option = of_keys[key]
         if not target.was_given(value):
             continue
-        for text in map(str, value if option.kind == list[str] else [value]):
-            # The rest of a login may be a password.
-            shown = re.sub(r"(/\S*\s).*", r"\1…", text) if key == "login" else text
-            known = option.safe is not None and option.safe.fullmatch(text)
-            (safe if known else private).extend(
-                ("--with", option.spell(text)) if option.word
-                else (f"--{option.name}", text if known else shown)
-            )  # fmt: skip
-    return safe, private
+        for each in value if option.kind == list[str] else [value]:
+            if is_harmless(*option.spell(each)):
+                words += option.spell(each)
+            else:
+                others[option.flag] = None
+    return words, ", ".join(others)
 
 
 def left_out(options: Options) -> tuple[str, ...]:
-    """Return sentences on what a report's command lacks, if anything: options, and values."""
-    private = repetition(options)[1] if options else []
-    pairs = zip(private[::2], private[1::2], strict=True)
-    called = (f"{o} {v.partition('=')[0]}" if o == "--with" else o for o, v in pairs)
-    names = ", ".join(dict.fromkeys(called))
-    unset = [
-        name for name, value in options.get("env", {}).items() if os.environ.get(name) != value
-    ]
-    lacking = {
-        f"to repeat it, add {names} again: the command omits that": names,
-        f"to repeat it, set {', '.join(unset)}: values of variables are never recorded": unset,
-    }
-    return tuple(sentence for sentence, some in lacking.items() if some)
+    """Return a sentence on what a report's command lacks, if anything."""
+    names = repetition(options)[1]
+    return (f"to repeat it, add {names} again: the command omits that",) if names else ()

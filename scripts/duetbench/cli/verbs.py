@@ -56,9 +56,7 @@ class Verb(TyperCommand):
             command.name = self.name
         else:
             function = getattr(module, f"{self.name}_command")
-            info = CommandInfo(
-                self.name, cls=getattr(function, "command", TyperCommand), callback=function
-            )
+            info = CommandInfo(self.name, callback=function)
             command = get_command_from_info(
                 info, pretty_exceptions_short=True, rich_markup_mode=None
             )

@@ -169,6 +169,16 @@ def _last_words(text: str) -> str:
     return words if error in words else error
 
 
+def repeatable(recording: Recording) -> list[Operation]:
+    """Return a request of passing tests for each endpoint, all of which is known; answered 200."""
+    chosen = dict[str, Operation]()
+    for operation in recording.operations.values():
+        passed = recording.outcomes.get(operation.test) == "passed"
+        if passed and operation.did.answers[0][0]["status"] == 200 and operation.body is not None:
+            chosen.setdefault(operation.endpoint, operation)
+    return [*chosen.values()]
+
+
 def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """Run the tests in a copy of each side, and compare the requests that both made.
 

@@ -210,14 +210,14 @@ def _parts(
     places = [place for place, _ in states]
     root, folder = project.root, scope.copies
     locks = [lock_at(root, s.lock, folder) if s.lock else None for s in settings]
-    copies, notes = deployment.deploy_all(project, places, scope.narrator, settings, locks)
+    copies = deployment.deploy_all(project, places, scope.narrator, settings, locks)
     names, parts = tuple(copies[-1].interpreters), []
     for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
         parts.append(Part(state, own, cases))
-    return parts, [*lent, *notes]
+    return parts, lent
 
 
 def lock_at(root: Path, text: str, copies: Path) -> LockFile:

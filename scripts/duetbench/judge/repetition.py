@@ -10,45 +10,10 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from duetbench.app import setting, target
 from duetbench.app.setting import Contrast
-from duetbench.app.target import LINE, WORD
+from duetbench.app.target import is_harmless
 from duetbench.core.comparison import SIDES, Comparison, SideRecord
 from duetbench.core.errors import UsageError
-
-_OF_TARGET: Final = {
-    option: option.safe for option in target.OPTIONS.values() if option.safe is not None
-}
-
-_OF_SIDE: Final = "|".join(
-    (
-        rf"(?:python|{'|'.join(setting.OPTIONS)})={WORD.pattern}",
-        r"as-of=\d{4}-\d\d-\d\d",
-        rf"arg={target.ARGUMENT.pattern}",
-        # A path is not allowed: it could name a program or library.
-        r"env\.[A-Za-z_]\w{0,59}=[\w.:+-]{0,199}",
-        r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*",
-    )
-)
-"""A word of a side. A lock is none: who wrote the record could have chosen a file."""
-
-_OF_BOTH: Final = "|".join(
-    re.escape(option.name) + f"=(?:{safe.pattern})" * (option.kind is not bool)
-    for option, safe in _OF_TARGET.items()
-    if option.word
-)
-
-_SAFE: Final = {
-    "--select": LINE,
-    "--limit": re.compile(r"answers|[a-z]{1,20}=[0-9.]{1,10} ?%?"),
-    "--only": re.compile("effects|counts"),
-    "--tests": re.compile(r"\w[\w./:-]{0,199}"),
-    **dict.fromkeys(("--base", "--head"), re.compile(_OF_SIDE, re.ASCII)),
-    **dict.fromkeys(("--profile", "--seed", "--budget"), WORD),
-    **{f"--{option.name}": safe for option, safe in _OF_TARGET.items() if not option.word},
-    "--with": re.compile(_OF_BOTH, re.ASCII),
-}
-"""Options with one value that select what is measured. None of them writes or installs anything."""
 
 _ALONE: Final = re.compile("--all|--start|[0-9a-f]{12}")
 """Words without a value: flags, and the commits of the sides."""
@@ -105,7 +70,7 @@ def _parts(line: str) -> list[tuple[str, ...]] | None:
     for word in words:
         alone = _ALONE.fullmatch(word)
         parts.append((word,) if alone else (word, next(words, "")))
-        if not alone and not (word in _SAFE and _SAFE[word].fullmatch(parts[-1][1])):
+        if not alone and not is_harmless(*parts[-1]):
             return None
     return parts if parts[0] in _BEGIN else None
 

@@ -21,7 +21,6 @@ _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
 """Characters in a path of a framework's that is a pattern."""
 
 _TRIES: Final = 40
-_SHOWN: Final = 3  # most wrong answers that a message quotes
 _SECONDS: Final = 10.0  # for an answer; a stream of events does not end
 
 _FOR_OPERATORS: Final = (
@@ -35,19 +34,19 @@ _BESIDE: Final = (
 """Words in paths of what an application has beside its own work."""
 
 
-def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> list[str]:
+def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[list[Case], list[str]]:
     """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
 
-    Its server has one worker. Returns the requests that were answered as expected. Raises
-    UsageError if its server does not start, or if a request is not, of those to find each;
-    SetupError if its environment cannot be made.
+    Its server has one worker. Returns the cases that were answered as expected, and what was wrong
+    with the others. Raises UsageError if its server does not start, SetupError if its environment
+    cannot be made.
     """
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
     testbed = assemble(subject, declared, logs, narrator, generator=Path())
     case = declared[0].model_copy(update={"workers": 1})
-    right, wrong = list[str](), list[str]()
+    right, wrong = list[Case](), list[str]()
     with Serving(SideCase(case, replace(testbed, patience=_SECONDS)), log) as serving:
         try:
             serving.start()
@@ -56,15 +55,13 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> list[str]
                 if problem := _problem(serving, candidate):
                     wrong.append(problem)
                     continue
-                right.append(f"{candidate.endpoint.method} {candidate.endpoint.path}")
+                right.append(candidate)
                 if find:
                     break
             serving.kill()
         except LaunchError as error:
             raise UsageError(scrub(reason(serving.workspace.hide(error.detail)))) from error
-    if wrong and not (find and right):
-        raise UsageError("; ".join(wrong[:_SHOWN]))
-    return right
+    return right, wrong
 
 
 def _candidates(serving: Serving) -> Iterator[Case]:

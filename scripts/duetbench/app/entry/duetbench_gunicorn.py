@@ -4,9 +4,7 @@ Gunicorn reads one file of settings, which is this one. It includes the one that
 """
 
 import argparse
-import os
 import runpy
-import sys
 from importlib import import_module
 
 _parser = argparse.ArgumentParser(add_help=False)
@@ -19,12 +17,3 @@ for _name in _others[-1:]:  # as in Gunicorn, the last one counts
 
 # A socket for commands, at the same place for every server of a user.
 control_socket_disable = True
-
-if "uvicorn_worker.UvicornWorker" in sys.argv:
-    # No option says these; they are pinned like those of uvicorn alone.
-    import_module("uvicorn_worker").UvicornWorker.CONFIG_KWARGS = {
-        "loop": os.environ["DUETBENCH_LOOP"],
-        "http": "auto",
-        "ws": "none",
-        "interface": "asgi3",
-    }
