@@ -27,13 +27,13 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import revisions
 from duetbench.app.declarations import other_keys
+from duetbench.app.in_process import MOST_PATHS
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
 from duetbench.core.comparison import Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.effects.activity import Name
-from duetbench.effects.observation import MOST_PATHS
 from duetbench.host import git
 from duetbench.judge.pairs import Sides
 
