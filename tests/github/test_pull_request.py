@@ -14,12 +14,12 @@ from typer import Exit
 import synthetic
 from attributing import attribution
 from bench import Done
-from comparing import SAME, WORSE
-from duetbench.ci import actions, comments, event, proposals
+from comparing import WORSE
+from duetbench.ci import event, proposals
 from duetbench.ci.event import NONE
 from duetbench.cli import pull_request
 from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import Comparison, Coverage, PackageChange
+from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
 from foreign import comparison
@@ -45,17 +45,15 @@ ALONE: Final = synthetic.share(
 )  # fmt: skip
 CAUSE: Final = Cause(whole=WORSE.model_copy(update={"n": 9}), shares=(ALONE,))
 SLOWER: Final = comparison(WORSE, packages=MOVED)
-UNCHANGED: Final = comparison(SAME, packages=MOVED)
 
 
 @pytest.mark.parametrize(
     ("name", "payload", "base", "expected"),
     [
-        ("pull_request", PULL, "", (BASE, HEAD)),
-        ("pull_request", PULL, "stable", (NEXT, HEAD)),
-        ("push", {"before": BASE, "after": HEAD, **HOME}, "", (BASE, HEAD)),
-        ("push", {"before": NONE, "after": HEAD, **HOME}, "", (BASE, HEAD)),
-        ("workflow_dispatch", HOME, "same", (None, HEAD)),  # by hand, on the default branch
+        ("pull_request", PULL, BASE, (BASE, HEAD)),
+        ("push", {"before": BASE, "after": HEAD, **HOME}, NEXT, (BASE, HEAD)),
+        ("push", {"before": NONE, "after": HEAD, **HOME}, BASE, (BASE, HEAD)),
+        ("workflow_dispatch", HOME, HEAD, (None, HEAD)),  # by hand, on the default branch
     ],
 )
 def test_both_sides_follow_from_the_event_and_from_what_github_knows(
@@ -65,9 +63,9 @@ def test_both_sides_follow_from_the_event_and_from_what_github_knows(
 
     Where others' code would have our rights nothing begins.
     """
-    step.github.merge_bases |= {"stable": NEXT, "same": HEAD, "main": BASE}
+    step.github.merge_bases |= {"main": base}
     with step.connected() as github:
-        assert event.sides(name, payload, HEAD, github, base) == expected
+        assert event.sides(name, payload, HEAD, github) == expected
         asked = len(step.github.requests)
         for trigger in ("pull_request_target", "issue_comment", "workflow_run"):
             with pytest.raises(UsageError, match="untrusted code"):
@@ -162,32 +160,6 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     ended.github.add_pull(12, NEXT, BASE)
     assert report(ended).out.startswith("nothing to say")
     assert ended.ours() == [body]
-
-
-def test_a_comment_begins_only_where_something_changed_if_so_asked(ended: Step) -> None:
-    """A comment that is there is renewed, so it never says what is no longer true."""
-    for sent, said in (
-        (UNCHANGED, "nothing to say: nothing changed"),
-        (SLOWER, "created"),
-        (UNCHANGED, "updated"),
-    ):
-        leave(ended, sent)
-        assert report(ended, "--only-if-changed").out.startswith(said)
-        assert len(ended.ours()) == (said != "nothing to say: nothing changed")
-    assert "### = same" in ended.ours()[0]
-
-
-def test_functions_behind_a_change_are_marked_at_their_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    covered = Coverage(differ=1, entered=1, functions=("item, shop/a,b.py:5",))
-    ((_, text, file, line),) = comments.annotations(comparison(WORSE, coverage=covered))
-    assert text.endswith("; item differs and is called")
-    assert not [*comments.annotations(comparison(SAME, coverage=covered))]
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    actions.annotate("warning", "10 %\nmore", file, line)
-    expected = "::warning title=duetbench,file=shop/a%2Cb.py,line=5::10 %25%0Amore\n"
-    assert capsys.readouterr().out == expected
 
 
 def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> None:

@@ -35,25 +35,15 @@ _NAMES: Final = 10
 _SECRET: Final = {git.TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
 """Variables that are kept from untrusted code."""
 
-BaseOption = Annotated[
-    str,
-    Option(
-        "--base",
-        metavar="REVISION",
-        help="Branch or commit that the head left; default: from the event.",
-    ),
-]
-
 
 def sides_command(
-    base: BaseOption = "",
     name: Annotated[
         str, Option("--name", metavar="NAME", help="The application's name, if there are several.")
     ] = "",
 ) -> None:
     """Find what to compare a pull request or a push with, and fetch missing commits.
 
-    $ duetbench ci sides --base main
+    $ duetbench ci sides
 
     A pull request's head is compared with the commit where it left its base, a push with the commit
     before it, anything else with the commit where it left the default branch. Also reports the
@@ -67,7 +57,7 @@ def sides_command(
     context = Context(os.environ)
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
-        before, head = event.sides(context.event_name, context.event(), sha, github, base)
+        before, head = event.sides(context.event_name, context.event(), sha, github)
     to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
     if before is None:
         write_summary("Nothing to compare with: there is no commit before this one.")
@@ -144,9 +134,6 @@ def compare_command(
     if cause:
         files.write(report / proposals.CAUSE, cause)
     write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
-    prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
-    for level, text, file_name, line in comments.annotations(comparison):
-        actions.annotate(level, text, f"{prefix}{file_name}", line)
     if code == 1 and fail_on != "never":
         raise Exit(code)
 
@@ -184,11 +171,7 @@ def _call(*words: str) -> Any:
 
 
 def report_command(
-    base: BaseOption = "",
     words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
-    only_if_changed: Annotated[
-        bool, Option("--only-if-changed", help="Begin no comment if nothing changed.")
-    ] = False,
 ) -> None:
     """Comment on a pull request with the results, in place of the comment before.
 
@@ -208,18 +191,16 @@ def report_command(
         run = github.context.event()["workflow_run"]
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
         sent, problems = _fetch_results(github, run["id"])
-        pulls = event.measured_pulls(github, run, base) if sent else []
+        pulls = event.measured_pulls(github, run) if sent else []
         for (number, before, head), (name, content) in product(pulls, sent.items()):
             try:
-                comparison, text = proposals.proposal(content, before, head)
+                text = proposals.proposal(content, before, head)
             except ArtifactError as error:
                 problems.append(f"artifact '{name or ARTIFACT}': {error}")
                 continue
             text = comments.sign(text, head, url, words)
             body = f"### duetbench: {name}\n\n{text}" if name else text
-            begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
-            done, link = comments.publish(github, number, comments.KIND, body, name, begin=begin)
-            Console().say(f"{done} {link}".rstrip())
+            Console().say(" ".join(comments.publish(github, number, comments.KIND, body, name)))
             write_summary(body)
     if problems:
         raise ArtifactError("; ".join(problems))
