@@ -98,8 +98,6 @@ def test_sides_are_fetched_into_a_shallow_clone(
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
     assert (values["base"], values["head"]) == (base, head)
     assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
-    refused = step("sides", "--name", "../shop")
-    assert (refused.code, "expected letters, digits" in refused.err) == (2, True)
 
 
 LEAD: Final = """\
@@ -126,14 +124,14 @@ def ended(step: Step) -> Step:
     return step
 
 
-def leave(ended: Step, *sent: Comparison | Cause, name: str = "") -> None:
-    """Let the job of run 5 send something, of the application of that name."""
+def leave(ended: Step, *sent: Comparison | Cause) -> None:
+    """Let the job of run 5 send something."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for entry in sent:
             place = proposals.CAUSE if isinstance(entry, Cause) else proposals.COMPARISON
             archive.writestr(place, files.encode(entry))
-    ended.github.leave(5, f"{pull_request.ARTIFACT}{name}", buffer.getvalue())
+    ended.github.leave(5, pull_request.ARTIFACT, buffer.getvalue())
 
 
 def report(ended: Step, *words: str) -> Done:
@@ -162,21 +160,11 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     assert ended.ours() == [body]
 
 
-def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> None:
-    """What is none of ours hinders no other."""
-    for name in ("", "-shop", "-billing"):
-        leave(ended, SLOWER, name=name)
-    ended.github.leave(5, f"{pull_request.ARTIFACT}-logs", b"no archive")
-    for _ in range(2):
-        done = ended("report")
-        assert done.code == 4
-        assert "artifact 'duetbench-logs': expected a zip archive" in done.err
-        titles = [re.search("### duetbench: (.*)", body) for body in ended.ours()]
-        assert [title and title[1] for title in titles] == [None, "billing", "shop"]
-    for number in range(9):
-        leave(ended, SLOWER, name=f"-{number}")
-    assert "expected at most 10 comparisons" in ended("report").err
-    assert len(ended.ours()) == 3
+def test_an_artifact_that_is_no_archive_is_refused(ended: Step) -> None:
+    ended.github.leave(5, pull_request.ARTIFACT, b"no archive")
+    done = ended("report")
+    assert (done.code, ended.ours()) == (4, [])
+    assert "artifact 'duetbench': expected a zip archive" in done.err
 
 
 Calls = list[tuple[str, ...]]
@@ -212,15 +200,14 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     """And what is asked of the other verbs is what the inputs say."""
     to = step.folder / "out"
     step.set(
-        INPUT_APP="shop.main:app", INPUT_REQUESTS="", INPUT_PATH="/items/7\n/items/8\n",
+        INPUT_APP="shop.main:app", INPUT_PATH="/items/7\n/items/8\n",
         INPUT_BUDGET="5m", INPUT_ARGS="--with 'server=granian'", INPUT_FAIL_ON=fail_on,
-        INPUT_ONLY="counts", INPUT_LIMITS="cpu=5%\nanswers", INPUT_CODE=code,
+        INPUT_CODE=code,
     )  # fmt: skip
     assert step("compare", BASE, HEAD, "--to", to).code == expected
     target = "--app shop.main:app --path /items/7 --path /items/8 --with server=granian --budget 5m"
     file = str(to / "report" / "comparison.json")
-    which = "--why --only counts --limit cpu=5% --limit answers"
-    assert called[0] == ("compare", BASE, HEAD, *target.split(), "-o", file, *which.split())
+    assert called[0] == ("compare", BASE, HEAD, *target.split(), "-o", file, "--why")
     if code == "4":
         assert len(called) == 1
         return
