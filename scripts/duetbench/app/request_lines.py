@@ -9,15 +9,13 @@
 A line has a method (default: GET), one or more paths, and a body: a file's, or the rest of the
 line. In a path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a
 file. A whole number after a path is its share of the requests, however many paths it stands for.
-Without one, each path that it stands for has a share of 1. Of more than 10,000 paths, as many are
-drawn, the same ones each time.
+Without one, each path that it stands for has a share of 1.
 """
 
 import itertools
 import json
 import math
 import mimetypes
-import random
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -30,9 +28,7 @@ from duetbench.core.model import Endpoint
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
-"""Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
-
-_FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
+"""Most paths of one endpoint, counted as often as they are requested."""
 
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
@@ -112,15 +108,14 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
 
 
 def _expand(path: str, folder: Path) -> Sequence[str]:
-    """Expand a path: every second part of the split has several values."""
+    """Expand a path: every second part of the split has several values; raises UsageError."""
     choices = [
         _choices(part, path, folder) if number % 2 else [part]
         for number, part in enumerate(_SEVERAL.split(path))
     ]
-    if math.prod(map(len, choices)) <= MOST:
-        return ["".join(parts) for parts in itertools.product(*choices)]
-    draw = random.Random(path).choice  # noqa: S311 - both sides draw the same
-    return ["".join(map(draw, choices)) for _ in range(MOST)]
+    if (total := math.prod(map(len, choices))) > MOST:
+        raise UsageError(f"{path}: expected at most {MOST:,} paths, found {total:,}")
+    return ["".join(parts) for parts in itertools.product(*choices)]
 
 
 def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
@@ -135,13 +130,10 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
         if not any(lines):
             raise UsageError(f"{path}: expected lines in {name}, found none")
         return [quote(line, safe=_PRINTABLE) for line in lines if line]
-    if int(first) > int(last):
-        raise UsageError(f"{path}: expected the smaller number first, found {{{part}}}")
+    if not 0 <= int(last) - int(first) < MOST:
+        raise UsageError(f"{path}: expected 1 to {MOST:,} numbers, found {{{part}}}")
     width = len(first) if first.startswith("0") else 0
-    numbers: Sequence[int] = range(int(first), min(int(last), int(first) + _FARTHEST) + 1)
-    if len(numbers) > MOST:
-        numbers = random.Random(part).sample(numbers, MOST)  # noqa: S311
-    return [f"{n:0{width}}" for n in numbers]
+    return [f"{n:0{width}}" for n in range(int(first), int(last) + 1)]
 
 
 def _bytes(file: Path, where: str) -> bytes:
