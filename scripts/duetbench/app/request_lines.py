@@ -2,14 +2,13 @@
 
     GET /items/7
     /items/{1..1000}
-    GET /items/{1..1000} 3 /search?q={@words.txt} 1
+    /search?q={@words.txt}
     POST /orders @order.json
     POST /orders {"item": 7}
 
-A line has a method (default: GET), one or more paths, and a body: a file's, or the rest of the
-line. In a path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a
-file. A whole number after a path is its share of the requests, however many paths it stands for.
-Without one, each path that it stands for has a share of 1.
+A line has a method (default: GET), a path, and a body: a file's, or the rest of the line. In a
+path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a file; one of
+them is asked for at random.
 """
 
 import itertools
@@ -17,7 +16,7 @@ import json
 import math
 import mimetypes
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,11 +27,11 @@ from duetbench.core.model import Endpoint
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
-"""Most paths of one endpoint, counted as often as they are requested."""
+"""Most paths of one endpoint."""
 
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
-_PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
+_PATH: Final = re.compile(r"(/\S*)(?:\s+(?!/)|$)")
 _FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _WORD: Final = re.compile(r"[^a-z0-9]+")
@@ -49,21 +48,18 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
     method = "GET"
     if match := _METHOD.match(rest):
         method, rest = match[1], rest[match.end() :]
-    texts: list[str] = []
-    while match := _PATH.match(rest):
-        texts.append(" ".join(filter(None, match.groups())))
-        rest = rest[match.end() :]
-    if not texts:
+    if not (match := _PATH.match(rest)):
         raise UsageError(
-            f"request {line!r}: expected [METHOD] /PATH [SHARE] … [@FILE or a body], such as "
-            "'GET /items/7' or 'POST /orders @order.json'"
+            f"request {line!r}: expected [METHOD] /PATH [@FILE or a body], such as 'GET /items/7' "
+            "or 'POST /orders @order.json'"
         )
+    path, rest = match[1], rest[match.end() :]
     body = from_bytes(_bytes(folder / rest[1:], line)) if rest.startswith("@") else rest
     headers = _headers(rest, body)
     if _FORM_TYPE in headers.values():
         body = body.strip()  # the end of a file's line is no part of a password
-    title = _WORD.sub("-", f"{method} {' '.join(texts)}".lower()).strip("-")
-    first, *others = paths(texts, folder)
+    title = _WORD.sub("-", f"{method} {path}".lower()).strip("-")
+    first, *others = paths(path, folder)
     request = {
         "name": title[:_LONGEST_NAME].strip("-"),
         "method": method,
@@ -76,45 +72,16 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
     return like.model_copy(update=request)
 
 
-def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
-    """Expand texts, each a path with or without a share, to paths, repeated by their weight.
-
-    Raises UsageError for an invalid path or unreadable file.
-    """
-    parts = [_part(text, folder) for text in texts]
-    # A path is repeated r times, so that r × (paths of its part) has the ratio of the shares.
-    share = math.lcm(*(len(values) // math.gcd(len(values), weight) for values, weight in parts))
-    times = [share * weight // len(values) for values, weight in parts]
-    least = math.gcd(*times)
-    counts = [n // least * len(values) for n, (values, _) in zip(times, parts, strict=True)]
-    if (total := sum(counts)) > MOST:
-        counts = [max(1, MOST * count // total) for count in counts]
-    return tuple(
-        values[number * len(values) // count]
-        for count, (values, _) in zip(counts, parts, strict=True)
-        for number in range(count)
-    )
-
-
-def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
-    match = _PATH.fullmatch(text)
-    if not match or set(match[1]) - set(_PRINTABLE) or match[2] == "0":
-        raise UsageError(
-            f"expected a path, percent-encoded, and its share of the requests or none, such as "
-            f"'/items/{{1..100}} 3'; found {text!r}"
-        )
-    values = _expand(match[1], folder)
-    return values, int(match[2] or len(values))
-
-
-def _expand(path: str, folder: Path) -> Sequence[str]:
-    """Expand a path: every second part of the split has several values; raises UsageError."""
+def paths(text: str, folder: Path) -> Sequence[str]:
+    """Expand a path to all that it stands for; raises UsageError if it is invalid, or of a file."""
+    if set(text) - set(_PRINTABLE):
+        raise UsageError(f"expected a path, percent-encoded, found {text!r}")
     choices = [
-        _choices(part, path, folder) if number % 2 else [part]
-        for number, part in enumerate(_SEVERAL.split(path))
+        _choices(part, text, folder) if number % 2 else [part]
+        for number, part in enumerate(_SEVERAL.split(text))
     ]
     if (total := math.prod(map(len, choices))) > MOST:
-        raise UsageError(f"{path}: expected at most {MOST:,} paths, found {total:,}")
+        raise UsageError(f"{text}: expected at most {MOST:,} paths, found {total:,}")
     return ["".join(parts) for parts in itertools.product(*choices)]
 
 

@@ -138,8 +138,8 @@ class Target(Frozen):
         CommandOption("LINE", name="request"),
     ] = Field(
         ("GET /",),
-        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
-        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
+        description="A request: 'POST /orders @order.json', or one of many paths: "
+        "'/items/{1..100}', '/search?q={@words.txt}'. Each is a case.",
     )
     headers: Annotated[
         dict[HeaderName, HeaderText],

@@ -200,7 +200,7 @@ class Experiment:
     def _endpoint(self, name: str, table: EndpointTable, values: Numbers) -> Endpoint:
         floor = evaluate(table.floor, values)
         takes = evaluate(table.takes or "0", {**values, "floor": floor})
-        first, *others = request_lines.paths((table.path, *table.paths), self.folder)
+        first, *others = request_lines.paths(table.path, self.folder)
         same = ("app", "interface", "factory", "method", "body", "expect")
         return Endpoint(
             name=name,

@@ -66,7 +66,6 @@ class EndpointTable(Frozen):
     factory: bool = False
     method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
     path: Annotated[str, StringConstraints(pattern=r"^/")]
-    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
     headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
     body: str = ""
     expect: Expectation
