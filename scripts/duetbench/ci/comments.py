@@ -8,15 +8,15 @@ a formula; within an element, as GitHub advises, a dollar is only a dollar.
 
 A hidden first line identifies duetbench's own comments, and its issues:
 
-    <!-- duetbench:comparison {"name":"shop"} -->
+    <!-- duetbench:comparison {} -->
 
 Anybody can write such a line, so it counts only in comments by the bot's account. A new report
-replaces the text of a comment; several applications of a repository have one comment each.
+replaces the text of a comment.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from duetbench.ci.actions import BOT
@@ -26,7 +26,6 @@ from duetbench.core.comparison import Comparison
 from duetbench.report.change import cause_lines
 from duetbench.report.comparison_text import as_markdown
 from duetbench.report.formats import escape
-from duetbench.report.report import make_report
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
@@ -35,7 +34,6 @@ LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
-_ANNOTATED: Final = 3  # functions
 _ROOM: Final = 2_000  # characters for the text around the report
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
@@ -85,21 +83,16 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
     return values
 
 
-def publish(
-    github: GitHub, pull: int, kind: str, body: str, name: str = "", *, begin: bool = True
-) -> tuple[str, str]:
-    """Write the comment of a kind and name in place of its old text; return what was done, where.
+def publish(github: GitHub, pull: int, kind: str, body: str) -> tuple[str, str]:
+    """Write the comment of a kind in place of its old text; return what was done, where.
 
-    Without `begin`, only an existing comment is written; if there is none, the address is empty.
     Raises ServiceError.
     """
-    body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
-    old = own(github, pull, kind, name)
-    if not (old or begin):
-        return "nothing to say: nothing changed", ""
+    body = cut(f"{marker(kind, {})}\n{body.rstrip()}")
+    old = own(github, pull, kind)
     new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
     # A lost answer may have left a second one.
-    remove(github, (own(github, pull, kind, name) if new else old)[1:])
+    remove(github, (own(github, pull, kind) if new else old)[1:])
     if new:
         return "created", new["html_url"]
     if old[0]["body"] == body:
@@ -113,14 +106,12 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
     return (entry["user"] or {}).get("login") == BOT
 
 
-def own(github: GitHub, pull: int, kind: str, name: str = "") -> list[dict[str, Any]]:
-    """Return the bot's comments of a kind and name, the oldest first; normally at most one."""
+def own(github: GitHub, pull: int, kind: str) -> list[dict[str, Any]]:
+    """Return the bot's comments of a kind, the oldest first; normally at most one."""
     return [
         comment
         for comment in github.get_all(f"/issues/{pull}/comments")
-        if is_ours(comment)
-        and (values := marker_values(kind, comment["body"])) is not None
-        and values.get("name", "") == name
+        if is_ours(comment) and marker_values(kind, comment["body"]) is not None
     ]
 
 
@@ -137,19 +128,6 @@ def report(comparison: Comparison, cause: Cause | None = None) -> str:
     # Indented code has no effects, and stays as it is.
     body = "".join(line if line.startswith("    ") else _break(line) for line in lines)
     return cut(body, LIMIT - _ROOM)
-
-
-def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
-    """Yield a level, a text, a file and a line for functions that differ and are called."""
-    verdict, covered = make_report(comparison).headline, comparison.coverage
-    if not covered or not any(finding.moved for finding in comparison.findings):
-        return
-    level = "notice" if verdict.startswith("▲") else "warning"
-    for function in covered.functions[:_ANNOTATED]:
-        name, _, where = function.rpartition(", ")
-        file, _, line = where.rpartition(":")
-        if file and line.isdecimal():
-            yield level, f"{verdict}; {name} differs and is called", file, int(line)
 
 
 def sign(text: str, head: str, url: str, words: str) -> str:
