@@ -210,21 +210,19 @@ def pins(
 ) -> list[str]:
     """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
-    `old` and `new` are the versions of both locks, whose texts are the `ends`. A package with
-    several versions, one per platform, cannot be pinned to one of them, nor one that is a commit.
+    `old` and `new` are the versions of both locks, whose texts are the `ends`. A package without
+    one version, such as one per platform or a commit, cannot be pinned.
     """
     free = {
         name
-        for text in ends
-        for name, version in stacks.versions(text).items()
-        if " and " in version
-    } | {name for some in (old, new) for name in some if some[name].startswith(stacks.GIT)}
-    found = []
-    for name in sorted({**old, **new}.keys() - free):
+        for versions in (old, new, *map(stacks.versions, ends))
+        for name, version in versions.items()
+        if " and " in version or version.startswith(stacks.GIT)
+    }
+    words = []
+    for name in sorted({*old, *new} - free):
         before, after = {**new, **old}[name], {**old, **new}[name]
-        if name in moving or before == after:
-            found.append(f"{name}=={after}")
-        else:
-            low, high = sorted((before, after), key=Version)
-            found.append(f"{name}>={low},<={high}")
-    return found
+        low, high = sorted((before, after), key=Version)
+        exact = name in moving or low == high
+        words.append(f"{name}=={after}" if exact else f"{name}>={low},<={high}")
+    return words
