@@ -26,10 +26,9 @@ from duetbench.core.comparison import (
     Duet,
     Instructions,
 )
-from duetbench.core.errors import CountError, RecordError, UsageError
+from duetbench.core.errors import CountError, RecordError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, ResultStatus
-from duetbench.core.text import short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
@@ -84,8 +83,6 @@ class Extent:
     def require_sense(self, contrast: Contrast) -> None:
         """Refuse what contradicts itself; raises UsageError, or CountError without Valgrind."""
         _ = contrast.settings  # which refuses wrong words
-        if self.start and self.only:
-            raise UsageError("--start and --only were given: choose one")
         if self.only:
             require_code("--only", contrast)
         if self.only == "counts" and (lacking := counting.missing()):
@@ -211,11 +208,8 @@ class Session(Loop):
                 soonest = rule.FEWEST * min(map(self.seconds, self.sides.pairs), default=0.0)
                 if soonest <= self.left:
                     self.run(self.ends)
-                self._note_loads()
-            pairs = self.sides.pairs
-            if any(pair.usable for pair in pairs) or not any(pair.void for pair in pairs):
-                for reason in dict.fromkeys(self.seen.reasons.values()):
-                    self.note(f"what one request does was not observed: {short(reason)}")
+            for reason in dict.fromkeys(self.seen.reasons.values()):
+                self.note(f"what one request does was not observed: {reason}")
         except InterruptedRun as interruption:
             self.note(f"interrupted by {interruption} at {utc_now()}")
             partial = self.comparison("partial")
@@ -283,24 +277,6 @@ class Session(Loop):
         if known := rule.evidence(pair, pair.leading[0], self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[pair.leading[0]].noun} {change} so far")
-
-    def _note_loads(self) -> None:
-        """Note what was unusual in the duets."""
-        for pair in self.sides.pairs:
-            name, load = pair.case.id, pair.case.load
-            if fewer := [duet for duet in pair.all if duet.connections]:
-                wait, few = fewer[0].wait, fewer[0].connections
-                takes = f"waits {units.seconds(wait)}" if wait else "takes long"
-                of = f"of its {load.connections} connections"
-                self.note(f"{name}: a request {takes}, so duets use {few} {of}, without a queue")
-            if pair.overloaded:
-                rate = units.rate(load.rate or 0.0)
-                queue = "its times are those of a queue, and are not judged"
-                self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        if lost := sum(not pair.all for pair in self.sides.pairs):
-            some = f"{lost} of {len(self.sides.pairs)} cases"
-            what = some if len(self.sides.pairs) > 1 else "anything"
-            self.note(f"the budget is too small to measure {what}")
 
     def note(self, sentence: str) -> None:
         """Tell and record something."""
