@@ -170,7 +170,7 @@ def test_each_way_to_end_has_its_words_and_its_exit_codes() -> None:
         console = Console(file=out, width=110)
         print_comparison(console, comparison, details=False)
         for section in report.sections:
-            if section.title in {"Other findings", "Packages that differ", "Repeat it"}:
+            if section.title in {"All findings", "Packages that differ", "Repeat it"}:
                 formats.print_section(console, section)
         assert report.headline in " ".join(out.getvalue().split())
         assert formats.escape(report.headline) in comments.report(comparison)
@@ -432,7 +432,7 @@ def test_on_a_phone_each_cell_is_labelled_by_its_own_column() -> None:
     assert table is not None
     assert re.findall(r'data-label="([^"]*)"', table[1]) == [*words.HEAD[1:]]
     page = one_file(corpus.load("n-plus-1"))
-    assert '<td data-label="change" class="number">47 % more</td>' in page
+    assert '<td data-label="before → after" class="number">55.2 → 81.0 µs</td>' in page
 
 
 @pytest.mark.usefixtures("_at_home")

@@ -257,14 +257,14 @@ def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, b
 def announce(reporter: "Reporter", session: "Session") -> None:
     """Say what is compared, and how much of the change the requests run."""
     from duetbench.report import findings
-    from duetbench.report.report import side_texts
+    from duetbench.report.report import side_text
 
     sides = session.sides
     if session.coverage:
         reporter.say(findings.covers(session.coverage))
     if sides.empty_reason:
         return
-    reporter.say(" → ".join(side_texts(sides.base.record, sides.head.record, sides.packages)))
+    reporter.say(" → ".join(map(side_text, (sides.base.record, sides.head.record))))
     for pair in sides.pairs:
         if seen := session.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):

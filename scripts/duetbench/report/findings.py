@@ -16,9 +16,8 @@ from duetbench.core.units import Interval
 from duetbench.judge.findings import INSIDE, awaited, longer_budget, of_effects
 from duetbench.report import formats
 
-HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
+HEAD: Final = ("", "before → after", "change")
 """Columns of a finding, after its case."""
-
 
 _NAMED: Final = 3  # metrics or functions that a line names
 
@@ -52,44 +51,34 @@ def figures(finding: Finding) -> str:
     return " → ".join(both)
 
 
-def row(finding: Finding) -> tuple[str, str, str, str, str]:
+def row(finding: Finding) -> tuple[str, str, str]:
     """Write a finding below `HEAD`."""
-    sign, label = finding.verdict.sign, row_of(finding.subject).label
+    test = finding.subject == FAILURE and finding.exact
+    label = "the test" if test else row_of(finding.subject).label
+    return label, figures(finding), f"{finding.verdict.sign} {_change(finding)}"
+
+
+def _change(finding: Finding) -> str:
+    """Write what a finding says behind its sign, with the 95 % interval of what was measured."""
+    verdict = str(finding.verdict)
     if finding.subject == FAILURE:
-        label = "the test" if finding.exact else label
-        return label, "", "", "", f"{sign} {short(finding.why, _REASON) or finding.verdict}"
+        return short(finding.why, _REASON) or verdict
     if finding.exact or finding.subject == KEPT:
-        size = ""
-        if (
-            finding.moved
-            and None not in {finding.base, finding.head}
-            and finding.subject in EFFECTS
-        ):
-            size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
+        both = (finding.base, finding.head)
+        counted = finding.moved and None not in both and finding.subject in EFFECTS
+        size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g") if counted else ""
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
-        what = finding.place or short(text, _DETAIL)
-        return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
-    change, ends = _sizes(finding)
-    return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
-
-
-def _sizes(finding: Finding) -> tuple[str, str]:
-    """Write the change and its interval; signs show that both directions are possible."""
+        return f"{size} {finding.place or short(text, _DETAIL)}".strip() or verdict
     if finding.interval is None:
-        return formats.MISSING, ""
-    if finding.verdict is Verdict.SAME and excludes_limit(finding):
-        return "", formats.ends(finding.interval)
-    metric = CPU if finding.subject == INSTRUCTIONS else finding.subject
-    return formats.amount(metric, finding.interval, moved=finding.moved)
-
-
-def _sure(finding: Finding) -> str:
+        return verdict
     if finding.verdict is Verdict.SAME:
         below = "below" if excludes_limit(finding) else "probably below"
-        return f"{below} {limit(finding)}"
-    if finding.moved and finding.n > 1:
-        return f"{finding.agreeing or finding.n} of {finding.n}"
-    return str(finding.verdict)
+        return f"{below} {limit(finding)} ({formats.ends(finding.interval)})"
+    metric = CPU if finding.subject == INSTRUCTIONS else finding.subject
+    change, ends = formats.amount(metric, finding.interval, moved=finding.moved)
+    agreeing = f"{finding.agreeing or finding.n} of {finding.n} pairs"
+    sure = ", ".join(filter(None, (ends, agreeing * (finding.moved and finding.n > 1))))
+    return f"{change} ({sure})" if sure else change
 
 
 def limit(finding: Finding) -> str:
@@ -154,19 +143,6 @@ def seen(findings: Iterable[Finding]) -> str:
     size = formats.size(max(finding.detectable or 0.0 for finding in leading))
     least = size if size.startswith("over") else f"{size} or more"
     return f"a change of {least} in {noun(leading[0])}"
-
-
-def bound(finding: Finding) -> str:
-    """Say how much a metric has changed at most: `CPU per request at most 3.1 % more`."""
-    ends = finding.interval and finding.interval.ends
-    if not ends:
-        return f"{noun(finding)} unknown"
-    metric = row_of(finding.subject)
-    lower = metric.better == "lower"
-    worst = ends[1] - 1 if lower else 1 - ends[0]
-    if worst <= 0:
-        return f"{noun(finding)} no worse"
-    return f"{noun(finding)} at most {formats.size(worst)} {metric.directions[not lower]}"
 
 
 def alike(findings: Sequence[Finding]) -> str:
@@ -252,20 +228,13 @@ def _open(
     names: Mapping[str, str],
     seconds: float | None,
 ) -> str:
-    """Say what is unknown, that `seconds` may decide it, and what is known of the same case."""
-    lead = f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: "
-    nouns = tuple(dict.fromkeys(noun(finding) for finding in unknown))
+    """Say what is unknown, why if it is one thing, and that `seconds` may decide it."""
+    first, what = unknown[0], some(tuple(dict.fromkeys(map(noun, unknown))), _NAMED)
+    if comparison.planned <= 1 and not any(finding.moved for finding in comparison.findings):
+        why = first.why or f"{what} {formats.ends(first.interval)}"
+        what = f"{names[first.case]}: {short(why, _REASON)}"
     after = f"; about {units.write_time(seconds)} may decide" if seconds else ""
-    first = unknown[0]
-    if comparison.planned > 1 or any(finding.moved for finding in comparison.findings):
-        return f"{lead}{some(nouns, _NAMED)}{after}"
-    both = alike([f for f in comparison.findings if f.case == first.case])
-    known = [f"both sides give {both}" if both else ""]
-    if first.subject == FAILURE or first.interval is None:
-        known.append(short(first.why or f"{noun(first)} was not measured", _REASON))
-    else:
-        known.append(bound(first))
-    return f"{lead}{names[first.case]}: {'; '.join(filter(None, known))}{after}"
+    return f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: {what}{after}"
 
 
 def _same(comparison: Comparison, names: Mapping[str, str]) -> str:
