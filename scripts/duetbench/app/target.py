@@ -302,9 +302,6 @@ KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields
 """The keys of a target in `[tool.duetbench]`."""
 
 
-AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What one side has otherwise than its files declare.
@@ -328,10 +325,9 @@ class Setting:
     pins: tuple[str, ...] = ()
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """What says its packages, for people."""
-        day = () if self.day is None else (f"{AS_OF}{self.day}",)
-        return (*([self.lock] if self.lock else []), *day, *self.pins)
+    def packages(self) -> bool:
+        """Whether it says which packages it has."""
+        return bool(self.lock or self.day or self.pins)
 
     @property
     def served(self) -> bool:

@@ -31,7 +31,7 @@ from duetbench.app import (
 )
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, label_of, read_pin
+from duetbench.app.setting import SERVED, Contrast, Kind, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Setting
@@ -118,25 +118,17 @@ def join(
     kinds, states = sorted(contrast.kinds), [part.state for part in parts]
     if len(kinds) > 1 and states[0].commit == states[1].commit and not any(s.dirty for s in states):
         kinds = sorted(contrast.kinds - {"revision"})  # both revisions are the same commit
-    pythons = [next((case.python for case in part.cases), "") for part in parts]
-    if "python" in crossing and pythons[0] == pythons[1] != "":
-        raise UsageError(f"python: expected two different interpreters, found {pythons[0]} twice")
+    pythons = {case.python for part in parts for case in part.cases}
+    if "python" in crossing and len(pythons) == 1:
+        raise UsageError(f"python: expected two different interpreters, found {min(pythons)} twice")
     ready = []
     for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
-        cases = [pair[index] for pair in pairs]
-        _lock(part, own, {case.stack for case in cases}, scope)
-        packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
-        words = [part.state.label, pythons[index] * ("python" in crossing), packages]
-        if "setting" in kinds:
-            versions = {part.subject.lock(c.stack).packages.get(c.server, "") for c in cases}
-            version = versions.pop() if len(versions) == 1 else ""
-            words.append(label_of(own, settings[1 - index], version, cases))
-        label = ", ".join(filter(None, words)) or "as declared"
+        _lock(part, own, {pair[index].stack for pair in pairs}, scope)
+        words = tuple((contrast.base, contrast.head)[index])
+        label = ", ".join(filter(None, (part.state.label, *words))) or "as declared"
         kind = kinds[0] if len(kinds) == 1 else "several"
-        asked = tuple((contrast.base, contrast.head)[index])
-        ready.append(replace(part, state=replace(part.state, label=label), kind=kind, words=asked))
-    base, head = (part.state.label for part in ready)
-    reason = f"{'Python ' * (kinds == ['interpreter'])}{head} instead of {base}"
+        ready.append(replace(part, state=replace(part.state, label=label), kind=kind, words=words))
+    reason = " instead of ".join(part.state.label for part in ready[::-1])
     both = pair_up(
         ready, pairs, scope, root, reason if crossing else "",
         alike=kinds == ["setting"] and crossing <= SERVED,
