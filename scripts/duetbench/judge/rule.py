@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from duetbench.core.comparison import FAILURE, Finding, Instructions
-from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, PERCENTILES, Concern
+from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, Verdict
 from duetbench.judge.findings import of_effects, of_instructions, sort, within_limit
 from duetbench.judge.pairs import SHARE, CaseDuets
@@ -264,9 +264,7 @@ def _reason(duets: CaseDuets, metric: str) -> str:
         unusable = f"none of {total} {noun}s was usable: {duets.disturbances()}"
         return unusable if total else f"no time for a {noun}"
     if (having := duets.count(metric)) < len(duets.usable):
-        answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
-        share = f"{having} of {len(duets.usable)} {noun}s have it, {SHARE:.0%} must"
-        return share + f"; it takes {answers:,} answers of each side in a {noun}" * (answers > 1)
+        return f"{having} of {len(duets.usable)} {noun}s have it, {SHARE:.0%} must"
     if having < FEWEST:
         return f"only {having} {noun}{'s' * (having != 1)} usable: at least {FEWEST} decide"
     return ""
