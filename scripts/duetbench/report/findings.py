@@ -269,20 +269,16 @@ def _unproven(comparison: Comparison) -> str:
 
 def covers(coverage: Coverage) -> str:
     """Say which functions that differ the requests enter, or that they enter none of them."""
-    files = formats.quantity(coverage.outside, "file")
-    outside = f"; code outside functions differs in {files}" if coverage.outside else ""
     if not coverage.differ:
-        return f"No function differs{outside}"
+        return "no function differs, only code outside of functions"
     if coverage.entered:
-        of = "" if coverage.entered == coverage.differ else f" of {coverage.differ}"
-        verb = "differs and is" if coverage.entered == 1 and not of else "that differ are"
         named = f": {some(coverage.functions, _NAMED)}" if coverage.functions else ""
-        count = formats.quantity(coverage.entered, "function")
-        return f"{count}{of} {verb} called{named}{outside}"
-    differ = f"{formats.quantity(coverage.differ, 'function')} differ{'s' * (coverage.differ == 1)}"
+        return (
+            f"functions that differ: requests call {coverage.entered} of {coverage.differ}{named}"
+        )
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
     missed = some(coverage.missed, _NAMED)
-    return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
+    return f"requests call none of the functions that differ ({missed}){proof}"
 
 
 def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str, str]]:
