@@ -88,10 +88,25 @@ class Part:
 
 def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
-    states = copy_states(project.root, contrast, scope)
-    parts, notes = _parts(project, contrast, scope, states)
-    both = join(project.root, contrast, scope, parts, select(parts, scope))
-    return replace(both, notes=tuple(dict.fromkeys((*notes, *both.notes))))
+    root, settings = project.root, contrast.settings
+    states = copy_states(root, contrast, scope)
+    lent = _lend_app(project, states) if contrast.of_revisions else []
+    if any(side.python for side in settings):
+        usual = next(iter(project.target.python), None)
+        pythons = tuple(side.python or usual for side in settings)
+        target = project.target.model_copy(update={"python": pythons})
+        project = replace(project, target=target)
+    locks = [lock_at(root, s.lock, scope.copies) if s.lock else None for s in settings]
+    places = [place for place, _ in states]
+    copies, notes = deployment.deploy_all(project, places, scope.narrator, settings, locks)
+    names, parts = tuple(copies[-1].interpreters), []
+    for (_, state), own, side, python in zip(
+        states, copies, settings, (names[0], names[-1]), strict=True
+    ):
+        cases = tuple(case for case in own.cases(side) if case.python == python)
+        parts.append(Part(state, own, cases))
+    both = join(root, contrast, scope, parts, select(parts, scope))
+    return replace(both, notes=tuple(dict.fromkeys((*lent, *notes, *both.notes))))
 
 
 def select(parts: Sequence[Part], scope: Scope) -> Pairs:
@@ -186,30 +201,6 @@ def where_left_main(root: Path, head: Revision) -> Revision:
             "the rest of a shallow clone (git fetch --unshallow)"
         )
     return replace(revisions.resolve(root, commit), label=f"{commit[:8]} (main)")
-
-
-def _parts(
-    project: Subject, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str]]:
-    """Prepare an application in its copies of both sides; also return notes."""
-    settings = contrast.settings
-    lent = _lend_app(project, states) if contrast.of_revisions else []
-    if any(side.python for side in settings):
-        usual = next(iter(project.target.python), None)
-        pythons = tuple(side.python or usual for side in settings)
-        target = project.target.model_copy(update={"python": pythons})
-        project = replace(project, target=target)
-    places = [place for place, _ in states]
-    root, folder = project.root, scope.copies
-    locks = [lock_at(root, s.lock, folder) if s.lock else None for s in settings]
-    copies, notes = deployment.deploy_all(project, places, scope.narrator, settings, locks)
-    names, parts = tuple(copies[-1].interpreters), []
-    for (_, state), own, side, python in zip(
-        states, copies, settings, (names[0], names[-1]), strict=True
-    ):
-        cases = tuple(case for case in own.cases(side) if case.python == python)
-        parts.append(Part(state, own, cases))
-    return parts, [*lent, *notes]
 
 
 def lock_at(root: Path, text: str, copies: Path) -> LockFile:

@@ -239,20 +239,18 @@ def _open(
 
 def _same(comparison: Comparison, names: Mapping[str, str]) -> str:
     """Say what did not change, and by how much it can have at most."""
-    measured = [f for f in comparison.findings if not f.exact and f.subject != INSTRUCTIONS]
-    served = [f for f in measured if f.case]
-    measured = served or measured or [f for f in comparison.findings if not f.exact]
-    cases = {finding.case for finding in measured or comparison.findings}
-    name = f"{names[next(iter(cases))]}: " if len(cases) == 1 else ""
+    measured = awaited(comparison)
     if not measured:
         return f"one request {_nothing(c.effects for c in comparison.cases if c.effects)}"
-    loud = [finding for finding in measured if not excludes_limit(finding)]
+    cases = {finding.case for finding in measured}
+    name = f"{names[measured[0].case]}: " if len(cases) == 1 else ""
+    loud = next((finding for finding in measured if not excludes_limit(finding)), None)
     if loud:
-        size = f"probably below {limit(loud[0])}"
-        return f"{name}{sentence(loud[0])}, {size}{_unproven(comparison)}"
-    first = next((f for f in measured if f.subject == CPU), measured[0])
-    text = f"{name}any change of {noun(first)} is below {limit(first)}"
-    return text + _unproven(comparison)
+        text = f"{sentence(loud)}, probably below {limit(loud)}"
+    else:
+        first = next((f for f in measured if f.subject == CPU), measured[0])
+        text = f"any change of {noun(first)} is below {limit(first)}"
+    return name + text + _unproven(comparison)
 
 
 def _nothing(seen: Iterable[Effects]) -> str:
