@@ -30,7 +30,7 @@ from duetbench.app.declarations import (
 from duetbench.app.servers import AUTO, LOOPS, SERVERS, misfit
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.model import Case, EffectKind, Frozen, Interface
+from duetbench.core.model import Case, Frozen, Interface
 from duetbench.core.units import read_share, read_time
 from duetbench.host import paths
 
@@ -445,27 +445,15 @@ class Configuration(Frozen):
 
     oha: OhaSpec = Field(title="The load generator.")
     limits: Annotated[
-        dict[Concern | EffectKind, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
+        dict[Concern, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
     ] = Field(
         default_factory=dict,
-        description="What is worse: a change by a share, memory = '5%', or a request of head that "
-        "does more than so many of a kind, sql = 10.",
+        description="What is worse: a change by a share, memory = '5%'.",
     )
 
     tests: Several = Field(
         default=(), description="Files and folders of tests to compare by, without an application."
     )
-
-    @property
-    def material(self) -> dict[Concern, float]:
-        """Smallest relative changes that are worse."""
-        return {name: self.limits[name] for name in MATERIAL if name in self.limits}
-
-    @property
-    def most(self) -> dict[EffectKind, float]:
-        """How often a request of head may do something."""
-        kinds: tuple[EffectKind, ...] = get_args(EffectKind)
-        return {kind: self.limits[kind] for kind in kinds if kind in self.limits}
 
 
 @functools.cache

@@ -28,7 +28,7 @@ from duetbench.core.comparison import (
 )
 from duetbench.core.errors import CountError, RecordError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, ResultStatus
+from duetbench.core.model import ResultStatus
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
@@ -123,12 +123,12 @@ def compare(
     extent.require_sense(contrast)
     declared = target.configuration(project.repository)
     place = paths.project_state(project.repository)
-    extent = replace(extent, material={**declared.material, **extent.material})
+    extent = replace(extent, material={**declared.limits, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:
         scope = Scope(extent.select, reporter, copies, not extent.only, patience)
         both = prepare(project, contrast, scope)
-        session = Session(both, extent, reporter, Real(), most=declared.most)
+        session = Session(both, extent, reporter, Real())
         if words:
             session.reproduce = command(both.base.record, both.head.record, words)
             session.to_repeat = notes
@@ -148,7 +148,6 @@ class Session(Loop):
 
     Attributes:
         sides: With the cases to compare: all, until `observe` leaves those that can differ.
-        most: How often a request of head may do something.
         seen: What one request does.
         coverage: How much of the changed code the requests enter.
         reproduce: The command for a terminal, and `to_repeat`, what it lacks.
@@ -161,14 +160,12 @@ class Session(Loop):
         reporter: Reporter,
         instruments: Real,
         *,
-        most: Mapping[EffectKind, float] | None = None,
         seen: Seen | None = None,
         coverage: Coverage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(instruments.duets, reporter, extent.seed, clock)
-        self.sides, self.extent, self.most = sides, extent, most or {}
-        self.instruments = instruments
+        self.sides, self.extent, self.instruments = sides, extent, instruments
         self.seen, self.coverage = seen or Seen(), coverage
         self.reproduce, self.to_repeat = "", tuple[str, ...]()
         self.limits = {**MATERIAL, **extent.material}
@@ -317,7 +314,7 @@ class Session(Loop):
                 )
                 for pair in pairs
             ),
-            findings=rule.judge(pairs, self.limits, self.most, loaded=not extent.only),
+            findings=rule.judge(pairs, self.limits, loaded=not extent.only),
             reproduce=self.reproduce,
             to_repeat=self.to_repeat if self.reproduce else (),
             nothing=sides.empty_reason,

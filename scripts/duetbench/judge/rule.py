@@ -18,7 +18,7 @@ import numpy as np
 
 from duetbench.core.comparison import FAILURE, Finding, Instructions
 from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, Verdict
+from duetbench.core.model import Verdict
 from duetbench.judge.findings import of_effects, of_instructions, sort, within_limit
 from duetbench.judge.pairs import SHARE, CaseDuets
 from duetbench.judge.statistics import (
@@ -119,24 +119,16 @@ def wants(duets: CaseDuets, limits: Limits) -> bool:
 
 
 def judge(
-    cases: Sequence[CaseDuets],
-    limits: Limits,
-    most: Mapping[EffectKind, float],
-    *,
-    loaded: bool = True,
+    cases: Sequence[CaseDuets], limits: Limits, *, loaded: bool = True
 ) -> tuple[Finding, ...]:
-    """Judge all that was seen so far, at any time.
-
-    `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something. `loaded`: whether duets were asked for.
-    """
+    """Judge all that was seen so far, at any time; `loaded`: whether duets were asked for."""
     samples = {of.case.id: of for of in cases if loaded}
     found = [finding for findings in of_duets(samples, limits).values() for finding in findings]
     if as_one := together(samples, limits):
         found.append(as_one)
     for of in cases:
         if of.effects:
-            found += of_effects(of.case, of.effects, most)
+            found += of_effects(of.case, of.effects)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
             if loaded and counted.moved:  # duets decide what that costs

@@ -115,10 +115,9 @@ def sentence(finding: Finding) -> str:
 def _does(finding: Finding, kind: Metric) -> str:
     """Say how often a request does something."""
     old, new = finding.base or 0.0, finding.head or 0.0
-    over = f", {finding.why}" if finding.why else ""
     if old == new:
-        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip() + over
-    return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}{over}"
+        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip()
+    return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}"
 
 
 def _keeps(finding: Finding) -> str:
