@@ -60,7 +60,7 @@ def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
         target.configuration(tmp_path / "wrong")
     for number, limit in enumerate(("inf", "1e400", "nan")):
         write(tmp_path / str(number), "duetbench.toml", f"limits = {{ cpu = {limit} }}\n")
-        with pytest.raises(DeclarationError, match="found (inf|nan)"):
+        with pytest.raises(DeclarationError, match=r"found (inf|nan)"):
             target.configuration(tmp_path / str(number))
 
 

@@ -133,7 +133,7 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
 def report(comparison: Comparison, cause: Cause | None = None) -> str:
     """Return a comparison as text without effects, with its cause."""
     lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
-    lines = as_markdown(comparison, lead=lead, end="").splitlines(keepends=True)
+    lines = as_markdown(comparison, lead=lead).splitlines(keepends=True)
     # Indented code has no effects, and stays as it is.
     body = "".join(line if line.startswith("    ") else _break(line) for line in lines)
     return cut(body, LIMIT - _ROOM)

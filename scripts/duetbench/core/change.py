@@ -25,7 +25,6 @@ class Commit(Frozen):
 
     id: str = Field(description="40 hex digits.")
     subject: str = Field(description="The first line of its message.")
-    merge: bool = False
 
     def __str__(self) -> str:
         return f"{self.id[:10]} {self.subject}"

@@ -58,20 +58,16 @@ def looks(
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
-    """List the commits after GOOD up to BAD, oldest first, of a branch merged only the merge.
+    """List the commits after GOOD up to BAD, oldest first, of a merged branch only the merge.
 
     Raises UsageError if a name is no commit, or there is none between.
     """
     ends = [revisions.resolve(root, name).commit for name in (good, bad)]
-    log = ["log", "--first-parent", "--reverse", "--format=%H %p%x00%s", f"{ends[0]}..{ends[1]}"]
-    commits = []
-    for line in git.ask(root, *log).splitlines():
-        ids, _, subject = line.partition("\0")
-        commit, *parents = ids.split()
-        commits.append(Commit(id=commit, subject=subject, merge=len(parents) > 1))
-    if not commits:
+    log = ["log", "--first-parent", "--reverse", "--format=%H %s", f"{ends[0]}..{ends[1]}"]
+    lines = [line.partition(" ") for line in git.ask(root, *log).splitlines()]
+    if not lines:
         raise UsageError(f"no commit is between {good} and {bad}: is {good} the earlier one?")
-    return tuple(commits)
+    return tuple(Commit(id=commit, subject=subject) for commit, _, subject in lines)
 
 
 def search_commits(

@@ -28,13 +28,9 @@ def commit_lines(cause: Cause, good: str, bad: str, options: Sequence[str] = ())
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
     lines = [*(line for share in cause.shares for line in _commits(share)), *_suspects(cause)]
     if cause.shares:
-        commits, words = cause.shares[0].commits, shlex.join(options)
-        last = commits[-1].id[:10]
-        if len(commits) == 1 and commits[0].merge:
-            again = f"duetbench bisect {last}^1 {last}^2 {words}".rstrip()
-            lines.append(f"it merges a branch; its commits: {again}")
+        last = cause.shares[0].commits[-1].id[:10]
         verb = "compare" if "--tests" in options else "why"
-        lines.append(f"next: duetbench {verb} {last}~1 {last} {words}".rstrip())
+        lines.append(f"next: duetbench {verb} {last}~1 {last} {shlex.join(options)}".rstrip())
     return tuple(lines)
 
 

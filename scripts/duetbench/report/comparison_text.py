@@ -31,9 +31,7 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         console.print(formats.GLOSSARY)
 
 
-def as_markdown(
-    comparison: Comparison, *, lead: Sequence[str] = (), end: str = formats.WORDS
-) -> str:
+def as_markdown(comparison: Comparison, *, lead: Sequence[str] = ()) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
     `lead` are paragraphs above the table.
@@ -48,7 +46,6 @@ def as_markdown(
         f"<details><summary>All figures{more} · method · repeat it</summary>",
         *map(formats.markdown, report.sections),
         "</details>",
-        end,
     )
     return "\n\n".join(filter(None, parts)) + "\n"
 

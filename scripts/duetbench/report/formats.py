@@ -179,9 +179,6 @@ def _signed(ratio: float, decimals: int | None = None) -> str:
     return units.signed(change, f",.{digits}f") if round(change, digits) else f"{0:.{digits}f}"
 
 
-WORDS: Final = "<sub>What the words mean: `duetbench explain WORD`.</sub>\n"
-"""The end of a report if the site's address is unknown."""
-
 _WORDS: Final = "case metric subject change why stack package base head note state function"
 WORDY: Final = frozenset(["", *_WORDS.split()])
 """Columns of words; the others have figures."""

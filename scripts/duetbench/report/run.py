@@ -15,7 +15,7 @@ from duetbench.host import files
 from duetbench.host.console import duration
 from duetbench.load.summary import CaseSummary, RunSummary, WarningCount, summarise
 from duetbench.report import formats
-from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_section
+from duetbench.report.formats import GLOSSARY, Section, escape, print_section
 
 
 def print_cases(console: Console, run: Run) -> None:
@@ -75,7 +75,7 @@ def texts_of(run: Run) -> dict[str, Callable[[], str]]:
 def as_markdown(run: Run) -> str:
     """Write a run with all figures of its cases as Markdown."""
     summary = summarise(run)
-    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary)), WORDS]
+    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary))]
     return "\n\n".join(filter(None, parts))
 
 
