@@ -32,10 +32,10 @@ SAME: Final = measured(Verdict.SAME, 1.0004, 0.9961, 1.0047, detectable=0.0081, 
 OPEN: Final = measured(Verdict.UNKNOWN, 1.006, 0.991, 1.021, detectable=0.021, lack="time")
 OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 LATE: Final = Finding(
-    case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a duet", lack="time"
+    case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a pair", lack="time"
 )
 DISTURBED: Final = LATE.model_copy(
-    update={"why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
+    update={"why": "none of 33 pairs was usable: host_noise", "lack": "quiet"}
 )
 BROKEN: Final = Finding(case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>")
 

@@ -50,11 +50,6 @@ class Mode(Enum):
     ALONE = "a turn: a launch of each side alone, one right after the other"
     START = "a turn: a start of each side alone, without load"
 
-    @property
-    def noun(self) -> str:
-        """What a sample is called."""
-        return "duet" if self is Mode.TOGETHER else "turn"
-
 
 class CaseDuets:
     """What is known of one case: the duets as they come in, and what was seen without any.

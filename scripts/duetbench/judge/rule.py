@@ -251,12 +251,12 @@ def _lack(duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
 
 def _reason(duets: CaseDuets, metric: str) -> str:
     """Say what a verdict does not explain itself: that no sample was usable, or not all were."""
-    noun, total = duets.mode.noun, len(duets.all)
+    total, having = len(duets.all), duets.count(metric)
     if not duets.usable:
-        unusable = f"none of {total} {noun}s was usable: {duets.disturbances()}"
-        return unusable if total else f"no time for a {noun}"
-    if (having := duets.count(metric)) < len(duets.usable):
-        return f"{having} of {len(duets.usable)} {noun}s have it, {SHARE:.0%} must"
+        unusable = f"none of {total} pairs was usable: {duets.disturbances()}"
+        return unusable if total else "no time for a pair"
+    if having < len(duets.usable):
+        return f"{having} of {len(duets.usable)} pairs have it, {SHARE:.0%} must"
     if having < FEWEST:
-        return f"only {having} {noun}{'s' * (having != 1)} usable: at least {FEWEST} decide"
+        return f"only {having} pair{'s' * (having != 1)} usable: at least {FEWEST} decide"
     return ""

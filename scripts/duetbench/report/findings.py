@@ -106,10 +106,8 @@ def sentence(finding: Finding) -> str:
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
     said = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
-    if finding.subject == INSTRUCTIONS:
-        said += f" ({formats.within(ratio)})" if ratio.ends else ""
-        return ", ".join(filter(None, (said, finding.text)))
-    return said
+    counted = finding.subject == INSTRUCTIONS and ratio.ends
+    return f"{said} ({formats.within(ratio)})" if counted else said
 
 
 def _does(finding: Finding, kind: Metric) -> str:
@@ -126,11 +124,9 @@ def _keeps(finding: Finding) -> str:
     if finding.verdict is Verdict.DIFFERENT and finding.text:
         return finding.text + where
     head, base = (row_of(KEPT).format(value or 0.0) for value in (finding.head, finding.base))
-    doubt = f", {finding.why}" if finding.why else ""
-    if finding.verdict is Verdict.BETTER:
-        return f"keeps {head} for every request, before {finding.text or base}{where}"
     before = f", before {base}" if finding.base else ""
-    return f"keeps {finding.text or head} for every request{before}{where}{doubt}"
+    doubt = f", {finding.why}" if finding.why else ""
+    return f"keeps {head} for every request{before}{where}{doubt}"
 
 
 def seen(findings: Iterable[Finding]) -> str:

@@ -130,13 +130,13 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
         return
     if not comparison.cases:
         return
-    turns = bool(duets) and all(duet.alone for duet in duets)
-    word, how = ("turn", "each side alone") if turns else ("pair", "both sides at the same time")
+    alone = bool(duets) and all(duet.alone for duet in duets)
+    how = "each side alone, by turns" if alone else "both sides at the same time"
     usable = sum(duet.usable for duet in duets)
     name = case_names.of(comparison.cases[0].case)
     where = f" on {name.variant}" if len(comparison.cases) == 1 and name.known else ""
     spent = duration(comparison.wall_seconds)
-    yield f"{formats.quantity(usable, word)} ({how}) in {spent}{where}"
+    yield f"{formats.quantity(usable, 'pair')} ({how}) in {spent}{where}"
     if unused := len(duets) - usable:
         yield f"{unused} more not used: disturbed or failed"
     if any(duet.usable and duet.disturbed for duet in duets):
@@ -199,8 +199,6 @@ def _facts(comparison: Comparison, seen: str) -> Iterator[tuple[str, str]]:
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
     if comparison.untouched:
         yield "cases", f"{comparison.planned}; {comparison.untouched} others cannot have changed"
-    if apart := dict.fromkeys(words.noun(f) for f in comparison.findings if f.alone):
-        yield "by turns", f"{', '.join(apart)}: each side alone, one right after the other"
     if seen:
         yield "would have been seen", f"{seen}, in 4 of 5 comparisons like this one"
     machine = comparison.machine
