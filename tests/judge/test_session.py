@@ -436,14 +436,6 @@ def test_starts_are_judged_by_their_own_figures(
         repetition.contrast_of(found)
 
 
-def test_a_start_that_fails_has_no_figure(tmp_path: Path) -> None:
-    fake = Starting(failing=frozenset({"one/a"}))
-    found = compared_by(fake, [make_case("one/a")], tmp_path, 600, start=True)
-    (one,) = found.findings
-    assert (one.verdict, one.subject, len(found.cases[0].duets)) == (WORSE, FAILURE, 2)
-    assert exit_code(found) == 1
-
-
 @pytest.mark.parametrize(
     ("times", "scatter", "verdict"), [(1 / 4, 0.03, BETTER), (4.0, 0.03, WORSE), (1.0, 0.5, None)]
 )

@@ -12,7 +12,6 @@ from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
 from duetbench.judge.pairs import CaseDuets, Mode
-from duetbench.report.report import Report
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
@@ -137,8 +136,3 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
     base = {**BASE, **{metric: BASE.get(metric, 1.0) for metric in ratios}}
     head = {metric: value * ratios.get(metric, 1.0) for metric, value in base.items()}
     return {"base": base, "head": head}
-
-
-def lines(report: Report, title: str) -> tuple[tuple[str, str], ...]:
-    """The lines of a section; none if the report lacks it."""
-    return next((tuple(s.lines) for s in report.sections if s.title == title), ())

@@ -393,9 +393,3 @@ def test_all_commits_that_did_something_are_named(
     assert bool(world.cpu) is ("duets" in world.looks) or not shares
     if world.uncounted:
         assert tuple(world.heard[:2]) == UNCOUNTED
-
-
-def test_only_starts_are_looked_at_where_only_they_can_show_it() -> None:
-    world = World({9: 0.5}, sql={3: 1})
-    assert [named(share) for share in world.search("commits", 40, ["duets"]).shares] == [[9]]
-    assert {*world.looks} == {"duets"}

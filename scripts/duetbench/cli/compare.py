@@ -212,7 +212,7 @@ def run(
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     code = exit_code(comparison, effects=seen, answers=answers, statements=statements)
-    text = as_markdown(comparison, lead=(check_line(comparison, code),))
+    text = as_markdown(comparison, lead=(check_line(code),))
     write_summary(text)
     try:
         write_reports(files, texts_of(comparison) | {".md": lambda: text})

@@ -17,12 +17,13 @@ from duetbench.core.comparison import (
     Finding,
     SideRecord,
 )
+from duetbench.core.errors import EXIT_CODES
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Verdict
 from duetbench.core.text import some
 from duetbench.host.console import duration
-from duetbench.judge.findings import UNDECIDED, longer_budget
+from duetbench.judge.findings import longer_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
 from duetbench.report import formats
@@ -90,17 +91,9 @@ def _is_shown(finding: Finding, comparison: Comparison) -> bool:
     return comparison.counts_only or finding.subject != INSTRUCTIONS
 
 
-def check_line(comparison: Comparison, code: int) -> str:
-    """Say in Markdown with which exit code a comparison ends, and why."""
-    worse = next((f for f in comparison.findings if f.verdict is Verdict.WORSE), None)
-    why = {
-        0: "nothing got worse by a size that fails it",
-        UNDECIDED: "nothing is shown to be worse, and something is not known",
-    }.get(code, "head does less, other or more than it may")
-    if code == 1 and worse:
-        by = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
-        why = by if worse.limit else words.sentence(worse)
-    return f"**Exit code {code}**: {formats.escape(why)}."
+def check_line(code: int) -> str:
+    """Say in Markdown with which exit code a comparison ends, and what that means."""
+    return f"**Exit code {code}**: {EXIT_CODES[str(code)]}."
 
 
 # What did it, how sure it is, and what to do.
