@@ -14,7 +14,7 @@ import pytest
 
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import FAILURE, Comparison, Coverage, Duet, Finding, Instructions
+from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Effects, Flag, Launch, Verdict
@@ -246,30 +246,10 @@ def test_each_code_is_counted_once_while_there_is_time(
         assert {*outcomes.values()} == {"there was no time to count it"}
 
 
-SAME_CODE: Final = Coverage(differ=3, entered=0, alone=True)
-
-
-@pytest.mark.parametrize(
-    ("more", "counted"),
-    [
-        ({"coverage": SAME_CODE}, False),
-        # Something else differs as well, or the counts were asked for.
-        ({"coverage": SAME_CODE.model_copy(update={"entered": 1})}, True),
-        ({"coverage": SAME_CODE.model_copy(update={"alone": False})}, True),
-        ({"coverage": SAME_CODE, "only": "counts"}, True),
-        ({"seen": Seen(endless={ONE: "it did not end within 9 s"})}, False),
-    ],
-)
-def test_what_cannot_differ_or_does_not_end_is_not_counted(
-    more: dict[str, Any], counted: bool, tmp_path: Path
-) -> None:
-    fake = FakeInstruments()
-    found = compared_by(fake, [busy(ONE)], tmp_path, None, **more)
-    assert bool(fake.counted) is counted
-    assert verdicts(found, INSTRUCTIONS if "only" in more else CPU) == {ONE: SAME}
-    count = found.of(ONE, INSTRUCTIONS)
-    reason = more["seen"].endless[ONE] if "seen" in more else ""
-    assert (count and count.why) == (reason if counted or reason else None)
+def test_what_does_not_end_is_not_counted(tmp_path: Path) -> None:
+    fake, seen = FakeInstruments(), Seen(endless={ONE: "it did not end within 9 s"})
+    count = compared_by(fake, [busy(ONE)], tmp_path, None, seen=seen).of(ONE, INSTRUCTIONS)
+    assert (fake.counted, count and count.why) == ([], seen.endless[ONE])
 
 
 def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:

@@ -161,12 +161,12 @@ class Session(Loop):
         instruments: Real,
         *,
         seen: Seen | None = None,
-        coverage: Coverage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(instruments.duets, reporter, extent.seed, clock)
         self.sides, self.extent, self.instruments = sides, extent, instruments
-        self.seen, self.coverage = seen or Seen(), coverage
+        self.seen = seen or Seen()
+        self.coverage: Coverage | None = None
         self.reproduce, self.to_repeat = "", tuple[str, ...]()
         self.limits = {**MATERIAL, **extent.material}
         self.budget = math.inf if extent.seconds is None else extent.seconds
@@ -245,11 +245,9 @@ class Session(Loop):
             count_each(count, sides, self.counts, lambda: ends - self.clock(), note, ends)
 
     def _counted(self) -> Sequence[Pair]:
-        """List the pairs that are counted: not starts, nor requests that run the same code."""
-        extent, reach = self.extent, self.coverage
-        same = reach is not None and reach.alone and not reach.entered and not extent.only
-        none = same or extent.start or extent.only == "effects"
-        return [] if none else [pair for pair in self.sides.pairs if not pair.alike]
+        """List the pairs that are counted: not starts, nor sides that execute the same."""
+        none = self.extent.start or self.extent.only == "effects"
+        return [pair for pair in self.sides.pairs if not (none or pair.alike)]
 
     def open(self) -> Mapping[Pair, int]:
         """List the cases that need another duet and for which there is time, at least one.
