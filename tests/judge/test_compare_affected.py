@@ -287,6 +287,9 @@ def test_code_differs_by_what_it_executes(
         assert affected.differing("a.txt", base, head)
         assert affected.differing("gone.py", base, head)
     assert affected.differing("nowhere.py", *roots) == {}
+    for root, names in zip(roots, ("ab", "ba"), strict=True):  # the first route that fits answers
+        write_all(root, {"routes.py": "".join(f"@route\ndef {name}(): ...\n" for name in names)})
+    assert affected.differing("routes.py", *roots).keys() == {"*"}
 
 
 MAIN: Final = asgi("from shop import items\n", 'body = items.find(scope["path"])')
