@@ -168,7 +168,6 @@ def run(
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)
-    extent.require_sense(contrast)
     if why:
         require_code("--why", contrast)
     count = extent.only == "counts"

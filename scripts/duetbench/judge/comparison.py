@@ -26,11 +26,10 @@ from duetbench.core.comparison import (
     Duet,
     Instructions,
 )
-from duetbench.core.errors import CountError, RecordError
+from duetbench.core.errors import RecordError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import ResultStatus
 from duetbench.core.units import utc_now
-from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen
@@ -39,7 +38,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair, Sides, require_code
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 
@@ -80,14 +79,6 @@ class Extent:
     material: Mapping[Concern, float] = field(default_factory=dict)
     seed: int = DEFAULT_SEED
 
-    def require_sense(self, contrast: Contrast) -> None:
-        """Refuse what contradicts itself; raises UsageError, or CountError without Valgrind."""
-        _ = contrast.settings  # which refuses wrong words
-        if self.only:
-            require_code("--only", contrast)
-        if self.only == "counts" and (lacking := counting.missing()):
-            raise CountError(lacking)
-
 
 class InterruptedComparison(InterruptedRun):
     """The comparison was interrupted; the partial result is attached, and already saved."""
@@ -120,7 +111,6 @@ def compare(
         InterruptedComparison: It was interrupted; the partial result is saved.
         DuetbenchError: As `preparation.prepare` and `Session.measure`.
     """
-    extent.require_sense(contrast)
     declared = target.configuration(project.repository)
     place = paths.project_state(project.repository)
     extent = replace(extent, material={**declared.limits, **extent.material})
