@@ -352,6 +352,14 @@ def test_what_computes_at_once_on_several_cores_is_launched_alone(
     assert Pair(one, other).alone is Pair(other, one).alone is alone
 
 
+def test_sides_that_execute_the_same_are_not_counted(tmp_path: Path) -> None:
+    fake = FakeInstruments()
+    base, head = (part(busy(ONE), name, 1) for name in ("base", "head"))
+    pairs = (Pair(base, head, "another server", alike=True),)
+    assert verdicts(compared_by(fake, [busy(ONE)], tmp_path, None, pairs=pairs)) == {ONE: SAME}
+    assert not fake.counted
+
+
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     base, head = (ok("one/a", 0, {"throughput": rate, CPU: 0.003}) for rate in (200.0, 300.0))
     one = part(busy("one/a"), "head", 1)
