@@ -71,10 +71,18 @@ def outputs(values: Mapping[str, str]) -> None:
             file.writelines(lines)
 
 
-def annotate(level: str, text: str) -> None:
-    """Show a notice, warning or error on the job's page; outside of a workflow, on the terminal."""
+def annotate(level: str, text: str, file: str = "", line: int = 0) -> None:
+    """Show a notice, warning or error on the job's page; outside of a workflow, on the terminal.
+
+    With a file of the repository and a line, it is beside that line of the pull request.
+    """
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-        Console().say(f"::{level} title=duetbench::{escaped}")
+        place = f",file={_escape(file, is_property=True)},line={line}" if file else ""
+        Console().say(f"::{level} title=duetbench{place}::{_escape(text)}")
     else:
-        errors().say(f"{level}: {text}")
+        errors().say(f"{level}: {f'{file}:{line}: ' if file else ''}{text}")
+
+
+def _escape(text: str, *, is_property: bool = False) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return escaped.replace(":", "%3A").replace(",", "%2C") if is_property else escaped

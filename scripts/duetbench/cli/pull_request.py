@@ -116,7 +116,10 @@ def compare_command(
     cause = _search(comparison, file, target)
     if cause:
         files.write(report / proposals.CAUSE, cause)
-    write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
+    write_summary(f"{check_line(code)}\n\n{comments.report(comparison, cause)}")
+    prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
+    for level, text, file_name, line in comments.annotations(comparison):
+        actions.annotate(level, text, f"{prefix}{file_name}", line)
     if code == 1 and fail_on != "never":
         raise Exit(code)
 
