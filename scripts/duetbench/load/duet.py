@@ -199,8 +199,6 @@ class _Duets:
                 self._observe,
                 lambda side: stack.enter_context(self.observed[side].load()),
                 self._await_loads,
-                # On both sides, before anything else is read.
-                lambda side: self.observed[side].checks.end(),
                 lambda side: self.observed[side].end(),
                 lambda side: self.observed[side].collect(),
             )

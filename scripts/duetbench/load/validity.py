@@ -13,6 +13,7 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag
+from duetbench.core.text import some
 from duetbench.host.machine import OTHER_CORES, STEAL
 
 LITTLES_LAW: Final = 0.05
@@ -53,10 +54,6 @@ fill are none: without the GIL, Granian's 64 blocking threads keep some 550 byte
 first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB). With a paced load they
 keep 2.6 kB of each of the first 600. All other handlers here keep less than 3 MB."""
 
-REOPENED: Final = 0.001
-"""Connections per request that may be reopened. One costs a server about two requests (see
-`verify.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
-
 FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
 
 
@@ -78,7 +75,6 @@ class Facts:
     steady: bool = True
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
-    excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
     times: Sequence[float] = ()  # median service time of the requests sent in each third, s
 
     def __getitem__(self, name: str) -> float:
@@ -156,11 +152,7 @@ def _wrong_sizes(facts: Facts) -> str:
     if not wrong:
         return ""
     often = sorted(wrong, key=lambda size: -wrong[size])
-    examples = [
-        f"{wrong[size]} of {size} bytes"
-        + (f" ({facts.excerpts[size]})" if size in facts.excerpts else "")
-        for size in often[:SIZES_SHOWN]
-    ] + ["…"] * (len(often) > SIZES_SHOWN)
+    examples = some([f"{wrong[size]} of {size} bytes" for size in often], SIZES_SHOWN)
     advice = (
         "fix the handler, or declare the sizes that its answers may have"
         if expect.size or expect.tells_body
@@ -168,7 +160,7 @@ def _wrong_sizes(facts: Facts) -> str:
     )
     return (
         f"expected bodies of {words} bytes, found others in {sum(wrong.values())} of "
-        f"{sum(facts.sizes.values())} answers: {', '.join(examples)}; {advice}"
+        f"{sum(facts.sizes.values())} answers: {examples}; {advice}"
     )
 
 
@@ -197,7 +189,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
 
 
 def _disturbed(facts: Facts) -> Iterator[Flag]:
-    load, requests, least = facts.case.load, facts["requests"], facts["least_kept"]
+    requests, least = facts["requests"], facts["least_kept"]
     late, share = SCHEDULE_LAG
     if facts["lag"] > max(late, share * facts["response_p50"]):
         yield _flag(
@@ -217,12 +209,6 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
             FlagName.MEMORY_GROWS,
             f"the server kept {units.count(facts['memory_per_request'])} bytes per request, and "
             f"{units.count(least)} at least: {units.size(least * requests)} in this load",
-        )
-    if facts["reopened"] > REOPENED * requests:
-        yield _flag(
-            FlagName.CONNECTIONS_CLOSED,
-            f"expected {load.connections} connections kept alive, found "
-            f"{facts['reopened']:.0f} more opened for {requests:.0f} requests; what closes them?",
         )
     if not facts.pinned:
         yield _flag(FlagName.HOST_NOISE, "the scheduler moved server and generator freely")

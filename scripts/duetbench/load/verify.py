@@ -2,10 +2,7 @@
 
 import hashlib
 import http.client
-import itertools
 import json
-import math
-import os
 import re
 import select
 import socket
@@ -14,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import httpx
 
@@ -26,14 +23,6 @@ from duetbench.host.command import page_text
 from duetbench.load.validity import FLOOR_SLACK
 
 _ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
-
-SPOT_SECONDS: Final = 0.2
-SPOT_SHARE: Final = 4000
-"""Least time between two spot checks under load, s, and fewest requests between them.
-
-With its connection a check costs a server the core time of about three requests, but counts as one:
-CPU per request is at most 0.06 % too high.
-"""
 
 MIXED: Final = 16  # most paths of a mix that are requested before and after a load
 
@@ -109,67 +98,6 @@ def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]
         endpoint.expect.tells_body and len(sizes) in {1, 2} and min(sizes.values()) >= len(sizes)
     )
     return frozenset(sizes if known and not endpoint.paths else ())
-
-
-class SpotChecks:
-    """Sends a request to a loaded server from time to time, and checks every answer in full.
-
-    Each check uses the next path, and a new connection, so that all workers get some.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        port: int,
-        *,
-        throughput: float,
-        timeout: float,
-        cores: Sequence[int] | None,
-    ) -> None:
-        self._endpoint, self._port, self._timeout = endpoint, port, timeout
-        self._paths = itertools.cycle(dict.fromkeys((endpoint.path, *endpoint.paths)))
-        self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
-        self._cores = cores
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
-        self.sent = 0  # requests so far
-        self.excerpts: dict[int, str] = {}  # bytes of a right body → how one began
-        self.problem: LaunchError | None = None  # of the first wrong answer
-
-    def __enter__(self) -> Self:
-        if self._every < math.inf:
-            self._thread.start()
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._over.set()
-        if error is None:
-            self.end()
-
-    def end(self) -> None:
-        """Stop, and wait for the answer to the last request."""
-        self._over.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        if self._cores is not None:
-            os.sched_setaffinity(0, self._cores)  # this thread only
-        wait = self._every / 2
-        while not self._over.wait(wait) and self.problem is None:
-            wait = self._every
-            try:
-                self._ask()
-            except LaunchError as error:
-                self.problem = error
-
-    def _ask(self) -> None:
-        endpoint, path = self._endpoint, next(self._paths)
-        where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
-        self.sent += 1
-        with connect(self._port, self._timeout) as connection:
-            answer = ask(connection, endpoint, path, where, self._timeout)
-        self.excerpts.setdefault(answer.size, answer.excerpt)
 
 
 def exchange(
