@@ -193,33 +193,27 @@ _POLL_SECONDS: Final = 0.5
 def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator[None]:
     """Hold the machine, unless this process does.
 
-    With `wait`, first wait up to so many seconds, without holding it, until no other holds it and
-    nothing else takes core time; `say` is told what it waits for, and what still takes core time
-    after that. BusyError names who still holds it then.
+    With `wait`, first wait up to so many seconds until no other holds it, which `say` is told.
+    BusyError names who still holds it then.
     """
     address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
     if _holder(address) == os.getpid():
         yield
         return
-    ends, announced = time.monotonic() + wait, set[bool]()
+    ends, announced = time.monotonic() + wait, False
     with socket.socket(socket.AF_UNIX) as lock:
-        while True:
-            noise = disturbance() if wait and _holder(address) is None else ""
+        while not _take(lock, address):
             left = ends - time.monotonic()
-            if (left <= 0 or not noise) and _take(lock, address):
-                break
             holder = f"another duetbench is measuring on it{_describe(_holder(address))}"
             if left <= 0:
                 raise BusyError(
                     f"expected this machine for itself, but {holder}: they would disturb each "
                     "other. Wait for it (longer, with --wait), or stop it"
                 )
-            if bool(noise) not in announced:
-                say(f"waiting for this machine, at most {duration(left)}: {noise or holder}")
-            announced.add(bool(noise))
+            if not announced:
+                say(f"waiting for this machine, at most {duration(left)}: {holder}")
+            announced = True
             time.sleep(min(left, _POLL_SECONDS))
-        if noise:
-            say(f"note: after {duration(wait)}, {noise}: measuring all the same")
         yield
 
 

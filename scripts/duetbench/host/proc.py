@@ -151,14 +151,6 @@ def cpu_clock(pid: int) -> float | None:
     return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
-def threads(pid: int) -> list[int]:
-    """List the ids of a process's threads; empty if no process has that pid."""
-    try:
-        return [int(tid) for tid in os.listdir(PROC / str(pid) / "task")]  # noqa: PTH208 - names
-    except _GONE:
-        return []
-
-
 def sockets(pid: int) -> set[int]:
     """List the inodes of a process's sockets; empty if the process cannot be read."""
     inodes = set()

@@ -1,10 +1,10 @@
 """A server or load generator in a session of its own: started pinned, and proven to have ended.
 
 Pinning sets the affinity of the thread that starts the command, for this moment. The child and its
-own children inherit it. Setting it afterwards would race with the first workers (`move` repeats
-until all have moved). A Ctrl-C may fall between the fork and the record of its pid: then what
-carries the session's mark is ended. It may fall between that record and the code that stops the
-session: then the session ends with this process.
+own children inherit it. Setting it afterwards would race with the first workers. A Ctrl-C may fall
+between the fork and the record of its pid: then what carries the session's mark is ended. It may
+fall between that record and the code that stops the session: then the session ends with this
+process.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to another process.
@@ -203,17 +203,6 @@ class Session:
         if not self._exited:
             proc.wait_ended([self.pid], max(0.0, timeout))
         return self.poll()
-
-    def move(self, cores: Sequence[int]) -> None:
-        """Pin all threads of all members to other cores; what they start later inherits them."""
-        elsewhere, target = True, set(cores)
-        while elsewhere:  # until none is left: a thread may have started from another core
-            elsewhere = False
-            for tid in (tid for item in self.members() for tid in proc.threads(item.pid)):
-                with suppress(ProcessLookupError):
-                    if os.sched_getaffinity(tid) != target:
-                        elsewhere = True
-                        os.sched_setaffinity(tid, target)
 
     def stop(self, grace: float) -> list[int]:
         """End the session and prove it; return the pids that got SIGKILL, ascending.

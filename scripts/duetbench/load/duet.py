@@ -121,7 +121,7 @@ class _Duets:
         with ExitStack() as stack:
             for side in self.order:
                 stack.enter_context(side)
-            self._each(lambda side: side.begin(aside=side is self.order[1]))
+            self._each(SideRun.start)
             self._each(SideRun.meet)
             for cases in zip(*(side.cases for side in self.sides), strict=True):
                 if results and self._over:

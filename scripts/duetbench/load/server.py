@@ -3,7 +3,7 @@
 import math
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -144,18 +144,14 @@ class Serving:
         advice = self.side.advise(text)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
-    def start(self, cores: Sequence[int] | None = None) -> None:
-        """Run the case's commands `before`, check that the ports are free, and start the server.
-
-        On its own cores unless others are given.
-        """
-        cores = cores or self.side.server_cores
+    def start(self) -> None:
+        """Run the case's commands `before`, check that the port is free, and start the server."""
         self.workspace.open()
         ports.require_free(self.port)
         self._session = Session.start(
             self.side.server_argv(self.port),
             role="server",
-            cores=cores if self.testbed.machine.pinned else None,
+            cores=self.side.server_cores if self.testbed.machine.pinned else None,
             env=self.workspace.environment(),
             cwd=self.workspace.folder,
             log=self.log,
