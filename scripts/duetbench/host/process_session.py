@@ -174,9 +174,8 @@ class Session:
         `env` is its whole environment. `recorded` replaces the command in records and errors if it
         contains private values. `append`: what the log has already stays.
 
-        Raises:
-            LaunchError: not_ready (server), load_failed (client) or not_ready (command) if it
-                cannot be executed; harness_error if it cannot be recorded or pinned.
+        LaunchError load_failed (client) or not_ready if it cannot be started, and harness_error if
+        it cannot be recorded.
         """
         record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
         record.save()
@@ -189,7 +188,9 @@ class Session:
             proc.kill_all(record.processes, set())
             record.path.unlink(missing_ok=True)
             if isinstance(error, OSError | ValueError):
-                raise _not_started(error, record, cores) from error
+                what = f"cannot start the {role} {shlex.join(record.argv)}: {error}"
+                flag = FlagName.LOAD_FAILED if role == "client" else FlagName.NOT_READY
+                raise LaunchError(flag, what) from error
             raise
 
     def poll(self) -> int | None:
@@ -296,17 +297,3 @@ class Session:
         while members := self.members():
             if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return
-
-
-def _not_started(
-    error: Exception, record: SessionRecord, cores: Sequence[int] | None
-) -> LaunchError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    what = f"cannot start the {record.role} {shlex.join(record.argv)}"
-    if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
-        remedy = "if it is missing, run `duetbench setup`"
-        flag = FlagName.LOAD_FAILED if record.role == "client" else FlagName.NOT_READY
-        return LaunchError(flag, f"{what}: {error.filename}: {reason}; {remedy}")
-    place = f"on cores {'any' if cores is None else list(cores)}"
-    allowed = f"allowed are {sorted(os.sched_getaffinity(0))}"
-    return LaunchError(FlagName.HARNESS_ERROR, f"{what} {place}: {reason}; {allowed}")
