@@ -32,17 +32,19 @@ from comparing import (
 )
 from duetbench.ci import comments
 from duetbench.core import units
-from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, PackageChange
-from duetbench.core.model import (
+from duetbench.core.comparison import (
+    ANSWER,
     KEPT,
     AnswerDifference,
-    EffectKind,
+    Comparison,
+    Coverage,
     Effects,
+    Finding,
     KeptMemory,
-    Missing,
+    PackageChange,
     RequestEffect,
-    Verdict,
 )
+from duetbench.core.model import EffectKind, Missing, Verdict
 from duetbench.core.units import Interval
 from duetbench.host import files
 from duetbench.host.console import Console

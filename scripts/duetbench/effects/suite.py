@@ -25,15 +25,15 @@ from duetbench.app import declarations, interpreters, revisions, target
 from duetbench.app.inside.process import Program, packages_folder
 from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
-from duetbench.core.comparison import SIDES
-from duetbench.core.errors import LaunchError, SetupError, UsageError
-from duetbench.core.model import (
+from duetbench.core.comparison import (
+    SIDES,
     AnswerDifference,
-    EffectKind,
     Effects,
     KeptMemory,  # noqa: F401 - a type of `Activity`
     RequestEffect,
 )
+from duetbench.core.errors import LaunchError, SetupError, UsageError
+from duetbench.core.model import EffectKind
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
 from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity, Operation
