@@ -143,8 +143,7 @@ def figures(
     """Compute the metrics of one load, and figures that only checks use; `floor` is in s.
 
     The latter are: good (requests with the declared status), window (length of the time that
-    throughput refers to, s), in_flight (time-weighted mean of the requests in flight) and lag
-    (behind its own schedule, s, that the generator stayed below for 99 % of the requests).
+    throughput refers to, s), and in_flight (time-weighted mean of the requests in flight).
 
     Requests that end after the deadline count for latencies, but not for throughput. Only good
     answers count for latencies. Without any good answer before the deadline there are only counts.
@@ -265,10 +264,4 @@ def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, flo
     response = times("response", (rows.end - rows.scheduled)[good])
     if load.rate is None:
         return response  # a closed loop schedules nothing: service times would be the same
-    # The queue is first in, first out, and only its end is dropped: row i is tick i.
-    lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
-    return {
-        **response,
-        **times("service", (rows.end - rows.start)[good]),
-        "lag": max(0.0, float(np.percentile(lag, 99))),
-    }
+    return response | times("service", (rows.end - rows.start)[good])

@@ -106,13 +106,9 @@ class Serving:
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def _traceback(self) -> str:
-        """Quote the server's traceback; wait for it for a moment, as it follows the answer."""
-        latest, deadline = "", time.monotonic() + _TRACEBACK_SECONDS
-        while (log := read_log(self.log)[self._earlier :]) != latest or "Traceback" not in log:
-            if time.monotonic() > deadline:
-                break
-            latest = log
-            time.sleep(_POLL_SECONDS)
+        """Quote the server's traceback, which follows its answer in a moment."""
+        time.sleep(_TRACEBACK_SECONDS)
+        log = read_log(self.log)[self._earlier :]
         # Other output of a server is not worth quoting.
         words = last_words(self.workspace.hide_values(log))
         return f"; the server said: {words}" if "Traceback" in log else ""

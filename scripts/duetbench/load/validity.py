@@ -37,11 +37,6 @@ own work and our readings need the rest."""
 
 KEPT_UP: Final = 0.95  # share of the offered requests that must be answered; the rest is in flight
 
-SCHEDULE_LAG: Final = (0.010, 0.10)
-"""Seconds, and share of the median response, that 99 % of the ticks may be late by: a late tick
-hides waiting from the response times. The generator's timers have a resolution of 1 ms. A virtual
-machine sometimes pauses for some 20 ms, which moves only percentiles above the 99th."""
-
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
 QUICKER: Final = 3.0
@@ -186,13 +181,6 @@ def _contradictions(facts: Facts) -> Iterator[str]:
 
 def _disturbed(facts: Facts) -> Iterator[Flag]:
     requests, least = facts["requests"], facts["least_kept"]
-    late, share = SCHEDULE_LAG
-    if facts["lag"] > max(late, share * facts["response_p50"]):
-        yield _flag(
-            FlagName.HOST_NOISE,
-            f"1 % of the requests were scheduled {units.seconds(facts['lag'])} late or more: "
-            "their response times lack that wait",
-        )
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
