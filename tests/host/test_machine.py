@@ -14,7 +14,7 @@ import pytest
 
 from duetbench.core.errors import BusyError
 from duetbench.host import machine
-from duetbench.host.machine import CoreTimes, measuring
+from duetbench.host.machine import measuring
 
 XEON = "Intel(R) Xeon(R) Processor"
 
@@ -123,21 +123,3 @@ def test_who_holds_the_machine_is_waited_for_and_after_that_is_an_error_of_its_o
     assert caught.value.exit_code == 5
     (words,) = sentences
     assert re.match(rf"waiting for this machine, at most .*: another .* \(pid {holder.pid} ", words)
-
-
-@pytest.mark.parametrize(
-    ("used", "stolen", "own", "words"),
-    [
-        (0.0, 0.0, 0.0, ""),
-        (0.5, 0.0, 0.5, ""),  # by this process itself
-        (0.5, 0.0, 0.0, "other processes use 0.25 cores( \\(.*\\))?"),  # if one of them is visible
-        (0.0, 0.1, 0.0, "the hypervisor takes 2.50 % of the core time"),
-    ],
-)
-def test_what_takes_core_time_is_named(
-    used: float, stolen: float, own: float, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two cores for two seconds are four seconds of core time."""
-    ends = iter((CoreTimes(10, 2, 1, 50, 3), CoreTimes(14, 2 + used, 1 + stolen, 52, 3 + own)))
-    monkeypatch.setattr(machine, "core_times", lambda: next(ends))
-    assert re.fullmatch(words, machine.disturbance(0))

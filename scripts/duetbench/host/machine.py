@@ -24,10 +24,8 @@ from typing import Final
 
 import psutil
 
-from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
-from duetbench.core.text import visible
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -142,30 +140,6 @@ def core_times() -> CoreTimes:
     return CoreTimes(total, total - idle - steal, steal, time.monotonic(), harness)
 
 
-def disturbance(seconds: float = 1.0) -> str:
-    """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
-    before, _ = core_times(), _busiest()
-    time.sleep(seconds)
-    spent = core_times().since(before)
-    if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
-        return f"other processes use {units.cores(other)} cores{_busiest()}"
-    if spent.steal_share > STEAL:
-        return f"the hypervisor takes {units.share(spent.steal_share)} of the core time"
-    return ""
-
-
-def _busiest() -> str:
-    """Name the other processes that have used the most core time since the last call, if any."""
-    others = (p for p in psutil.process_iter(["cpu_percent", "name"]) if p.pid != os.getpid())
-    looks = [(p.info["cpu_percent"] or 0.0, p.pid, p.info["name"]) for p in others]
-    names = [
-        f"{visible(name or '?')} {pid}, {units.cores(percent / 100)} cores"
-        for percent, pid, name in sorted(looks, reverse=True)[:_NAMED]
-        if percent > 100 * OTHER_CORES / 2
-    ]
-    return f" ({'; '.join(names)})" if names else ""
-
-
 def _cpuinfo() -> dict[str, str]:
     """The kernel's description of the cores; of the first one if they differ."""
     lines = [line.partition(":") for line in reversed(_read(Path("/proc/cpuinfo")).splitlines())]
@@ -185,7 +159,6 @@ tests, several of which run at once."""
 
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
-_NAMED: Final = 3  # processes that take core time
 _POLL_SECONDS: Final = 0.5
 
 
