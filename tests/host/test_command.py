@@ -1,15 +1,13 @@
 """Last words: the exception first, and pages as the text that they show."""
 
-import io
 from pathlib import Path
 
 import pytest
 
 from bench import eventually
 from duetbench.core.errors import SetupError
-from duetbench.host import command, console
+from duetbench.host import command
 from duetbench.host.command import last_words
-from duetbench.host.console import Console, Narrator
 
 SETTINGS = """INFO:     Started server process [7]
 Traceback (most recent call last):
@@ -89,16 +87,6 @@ def test_the_last_exception_comes_first_and_other_words_are_the_last_ones(
     text: str, words: str
 ) -> None:
     assert last_words(text) == words
-
-
-def test_long_silence_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.StringIO()
-    narrator = Narrator(Console(file=stream))
-    with narrator.when_long("still counted"):
-        pass
-    monkeypatch.setattr(console, "LONG_S", 0.0)
-    with narrator.when_long("still counted"):
-        eventually("a line", lambda: stream.getvalue() == "still counted\n")
 
 
 VAGUE = """error: Failed to build `lib==1.0`

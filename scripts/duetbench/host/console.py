@@ -9,7 +9,6 @@ import io
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -36,9 +35,6 @@ MOST_SUMMARY: Final = 1_000_000
 
 BRIEF_STEP_S: Final = 5.0
 """Seconds up to which a step prints no line, so the first minute of a run fits one screen."""
-
-LONG_S: Final = 15.0
-"""Seconds of silence after which a line says what still goes on."""
 
 
 class Console(rich.console.Console):
@@ -112,17 +108,6 @@ class Narrator:
 
     def say(self, sentence: str | Text) -> None:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
-    @contextmanager
-    def when_long(self, sentence: str) -> Iterator[None]:
-        """Print a sentence if what follows takes longer than people expect."""
-        timer = threading.Timer(LONG_S, self.say, [sentence])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     @contextmanager
     def step(self, what: str, why: str) -> Iterator[Callable[[str], None]]:
