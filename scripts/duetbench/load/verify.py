@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import json
 import re
-import select
 import socket
 import threading
 import time
@@ -111,8 +110,6 @@ def exchange(
     # The headers that the generator sends, and no others: an answer may depend on any.
     headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
     try:
-        if connection.sock and readable(connection.sock):
-            connection.close()  # as the server did
         connection.putrequest(
             endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
         )
@@ -136,13 +133,6 @@ def exchange(
 def connect(port: int, timeout: float) -> closing[http.client.HTTPConnection]:
     """Provide a connection to a server, which it opens for its first request."""
     return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=timeout))
-
-
-def readable(connection: socket.socket) -> bool:
-    """Whether there is something to read, or the end."""
-    poll = select.poll()  # select(2) has a limit of 1,024 files
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def receive(
