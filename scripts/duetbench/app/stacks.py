@@ -46,7 +46,7 @@ _ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
 """As pip reads such lines; what is installed is pinned by its hash."""
 
 
-_UNVERSIONED: Final = dict.fromkeys(
+UNVERSIONED: Final = dict.fromkeys(
     (
         "SETUPTOOLS_SCM_PRETEND_VERSION",
         "PDM_BUILD_SCM_VERSION",
@@ -226,7 +226,7 @@ def compile_lock(
 
 def unversioned(root: Path) -> Mapping[str, str]:
     """Return variables with a version for a project that does not write down its own."""
-    return {} if "version" in read_pyproject(root).get("project", {}) else _UNVERSIONED
+    return {} if "version" in read_pyproject(root).get("project", {}) else UNVERSIONED
 
 
 def one_line_per_package(text: str) -> str:

@@ -277,7 +277,7 @@ def _lend_app(project: Subject, states: Sequence[State]) -> list[str]:
     module, notes = project.target.app.partition(":")[0], []
 
     def find(root: Path) -> Path | None:
-        files = (Path(folder, file) for folder in source_folders(root, module)
+        files = (Path(folder, file) for folder in source_folders(root)
                  for file in module_files(module))  # fmt: skip
         return next((file for file in files if (root / file).is_file()), None)
 
