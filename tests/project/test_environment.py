@@ -102,9 +102,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
     """Unless a package is missing here, or the project excludes it, or names another one."""
-    project = Subject(
-        shop, target=Target(app="shop.main:app", server="granian", interface="asgi", build=True)
-    )
+    named = {"packages": "pyproject.toml", "server": "granian", "interface": "asgi"}
+    project = Subject(shop, target=Target.model_validate({"app": "shop.main:app", **named}))
 
     def built(dependency: str, required: str) -> str:
         text = _PYPROJECT.format(backend="hatchling", module="build")
@@ -142,7 +141,7 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
         return running is not None and can_share(running, project, places or [shop], narrator)
 
     assert usable()
-    assert not usable(build=True)
+    assert not usable(packages="uv.lock")
     assert usable(shop, other)  # another version of the project itself
     write(other, "uv.lock", lock.replace("1.17.0", "1.16.0"))
     assert not usable(shop, other)

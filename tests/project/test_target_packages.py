@@ -194,8 +194,7 @@ def test_a_second_index_is_asked(root: Path, index: Index, python: Interpreter) 
     [
         ("py3-none-any", "", None),
         ("py3-none-any", "a" * 64, "Hash mismatch"),
-        ("cp312-cp312-linux_x86_64", "",
-         r"old==1\.0 has no wheel for Python 3\.14.+: choose another Python by --with python="),
+        ("cp312-cp312-linux_x86_64", "", "old==1.0 has no wheels with a matching Python"),
     ],
 )  # fmt: skip
 def test_a_project_may_lock_a_package_without_a_hash(

@@ -37,12 +37,10 @@ SITE: Final = f"{FOLDER}/site"
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
-    if project.target.only_committed:
-        return
     copied = [revisions.add_uncommitted(project.root, place) for place in places]
     added, (_, large) = [name for names, _ in copied for name in names], copied[0]
     for names, text in (
-        (added, "with uncommitted files: {} (--with only-committed leaves them out)"),
+        (added, "with uncommitted files: {}"),
         (large, "note: without {}: too large to copy; make what it needs with --before"),
     ):
         if names:
@@ -75,7 +73,7 @@ def can_share(
     Not if packages are chosen.
     """
     target = project.target
-    if target.build or target.packages or target.groups or target.extras:
+    if target.packages or target.groups or target.extras:
         return False
     within = revisions.within(project.root)
     if file := target_locks.differing(places, within, environment.executable):

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -35,9 +34,6 @@ _PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `observatory stack lock`"
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
-_UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
-_WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a matching Python")
-
 GIT: Final = "git+"
 """Begins addresses of commits, and what stands for the versions of their packages."""
 
@@ -217,10 +213,7 @@ def compile_lock(
         full += [*argv, asked, *command.no_build()]
         full += ["--constraint", limits, "--output-file", output]
         env = unversioned(home) if home else None
-        try:
-            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
-        except SetupError as error:
-            raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
+        command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
         return more + one_line_per_package(output.read_text("utf-8"))
 
 
@@ -280,12 +273,9 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
             command.run(venv, what=what, log=log, tick=tick)
             if stack.environment:
                 stack.environment.link(staging, place(stack, python))
-            try:
-                if lacking:
-                    lock.write_text(indexes(text) + "\n".join(lines), "utf-8")
-                    command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
-            except SetupError as error:
-                raise SetupError(f"{error}{_advice(log, python.version)}") from error
+            if lacking:
+                lock.write_text(indexes(text) + "\n".join(lines), "utf-8")
+                command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
@@ -302,24 +292,11 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
     is, and so are tests, which are not served.
     """
-    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
-    if next(islice(folder.rglob("*.py"), 99, None), None):
-        argv += ["-j", "0"]  # for fewer files, starting processes takes longer
+    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # a file is not Python of this version
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
-
-
-def _advice(log: Path, version: str) -> str:
-    """Suggest another Python if a package cannot be installed."""
-    text = command.read_log(log)
-    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
-        return ""
-    return (
-        f". {package[1]} has no wheel for Python {version} on this machine: choose another Python "
-        f"by --with python=, or another version of {package[2]}"
-    )
 
 
 def place(stack: Stack, python: Interpreter) -> Path:

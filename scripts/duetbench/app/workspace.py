@@ -158,8 +158,6 @@ class Workspace:
             _copy_files(source._tmp, self._tmp)
         original = source._database if source else self._original
         if original:
-            if not source:
-                original.sweep()
             self._database = original.fresh(self._place)
             self._database.fill(original)
             self._values |= self._database.variables
