@@ -158,13 +158,11 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
 def test_a_lock_that_is_none_is_named_as_its_project_names_it(
     tmp_path: Path, python: Interpreter, name: str
 ) -> None:
-    (tmp_path / name).write_bytes(b"\xff\0")
-    with pytest.raises(UsageError, match=f"^{name}: expected a list of packages, found bytes"):
-        given(tmp_path, python)
-    (tmp_path / name).write_text("no lock\n")
-    with pytest.raises((DeclarationError, SetupError)) as caught:
-        given(tmp_path, python)
-    assert str(tmp_path) not in str(caught.value)
+    for content in (b"no lock\n", b"\xff\0"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises((DeclarationError, SetupError)) as caught:
+            given(tmp_path, python)
+        assert str(tmp_path) not in str(caught.value)
 
 
 @pytest.mark.real

@@ -1,21 +1,18 @@
 """Copies of the database that an application's variables name: one for each launch.
 
-PostgreSQL's server copies one by `CREATE DATABASE … TEMPLATE`; SQLite's file is copied by its
-backup. The original is only read.
+PostgreSQL's server copies one by `CREATE DATABASE … TEMPLATE`; of SQLite its file is copied. The
+original is only read.
 """
 
 import os
 import re
 import secrets
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from duetbench.app import hints
 from duetbench.core.errors import FlagName, LaunchError, UsageError
@@ -99,7 +96,7 @@ class Database:
     def fill(self, original: "Database") -> None:
         """Become a copy of another one; LaunchError not_ready."""
         if self._in_file:
-            _back_up(Path(original.name), Path(self.name))
+            _copy_file(Path(original.name), Path(self.name))
         else:
             words = f"CREATE DATABASE {_name(self.name)} TEMPLATE {_name(original.name)}"
             original._execute(words)
@@ -165,24 +162,13 @@ def find(
     )
 
 
-def _back_up(source: Path, target: Path) -> None:
-    """Copy a file of SQLite as it is at one moment; leave nothing beside it."""
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file of SQLite, with its log; LaunchError not_ready."""
     try:
-        with source.open("rb") as file:
-            logged = file.read(19)[18:] == b"\2"  # sqlite.org/fileformat2.html, 1.3.3
-        if logged and not Path(f"{source}-shm").exists():
-            # Nobody has it open, and whoever opens it leaves files there.
-            shutil.copy(source, target)
-            with suppress(FileNotFoundError):
-                shutil.copy(f"{source}-wal", f"{target}-wal")
-            return
-        address = f"file:{quote(str(source))}?mode=ro"
-        with (
-            closing(sqlite3.connect(address, uri=True)) as old,
-            closing(sqlite3.connect(target)) as new,
-        ):
-            old.backup(new)
-    except (OSError, sqlite3.Error) as error:
+        for suffix in ("", "-wal", "-journal"):
+            if not suffix or Path(f"{source}{suffix}").exists():
+                shutil.copy(f"{source}{suffix}", f"{target}{suffix}")
+    except OSError as error:
         raise LaunchError(FlagName.NOT_READY, f"{OPTION}: {source}: {error}") from error
 
 

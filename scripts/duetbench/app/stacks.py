@@ -24,7 +24,7 @@ from packaging.utils import (
 
 from duetbench.app.declarations import read_pyproject
 from duetbench.app.interpreters import Environment, Interpreter, of_lock
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, files, paths, proc
 from duetbench.host.command import Tick
@@ -90,16 +90,6 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
             raise DeclarationError(str(lock), "line", line, _PINNED)
     packages, digest = parse(text, str(lock), version), cache.sha256(lock)
     return Stack(name, lock, digest, packages, home, of_lock(text))
-
-
-def require_text(file: Path, name: str, *, empty: bool = False) -> None:
-    """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
-    try:
-        actual = "" if file.read_text("utf-8").strip() or empty else "an empty file"
-    except ValueError:
-        actual = "bytes that are no text (UTF-8)"
-    if actual:
-        raise UsageError(f"{name}: expected a list of packages, found {actual}")
 
 
 def parse(text: str, file: str, version: str) -> dict[str, str]:
@@ -200,7 +190,7 @@ def compile_lock(
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if home else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
-    listed = (word.read_text("utf-8") for word in argv if isinstance(word, Path)
+    listed = (word.read_text("utf-8", "replace") for word in argv if isinstance(word, Path)
               and word.suffix in {".txt", ".in"})  # fmt: skip
     more = indexes("\n".join([*lines, *listed]))
     full += _ANY_INDEX if more else ()

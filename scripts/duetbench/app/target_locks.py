@@ -137,10 +137,8 @@ def read(
 ) -> Stack:
     """Read a project's packages from a file into the lock of a copy, and its places into another.
 
-    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
-    UsageError for an unknown kind of file, or one that is no text.
+    Raises DeclarationError for an invalid file, and SetupError if uv finds no such packages.
     """
-    stacks.require_text(lock.file, lock.label, empty=True)  # of a project without requirements
     text, places = _indexes(lock.root), list[str]()
     for line in _lines(lock, target, python, narrator).splitlines():
         if match := _PLACED.fullmatch(line.partition(" --hash=")[0]):
@@ -214,16 +212,13 @@ def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrat
     if file.name == UV:
         return _of_uv(root, options, python.executable)
     if file.name in _EXPORTS:
-        stacks.write_lock(file := root / FOLDER / "exported.txt", _exported(lock, target))
-    elif file.name == PYPROJECT:
-        if read_pyproject(root).get("project", {}).get("dependencies") == [] and not options:
-            return ""
-        return _compile(lock, [file, *options], python, narrator)
-    elif file.suffix not in _TEXTS:
-        raise UsageError(
-            f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
+        options, file = [], root / FOLDER / "exported.txt"
+        stacks.write_lock(file, _exported(lock, target))
+    what = f"packages of {lock.label}"
+    with narrator.step(what, "resolving them") as tick:
+        return stacks.compile_lock(
+            [file, *options], f"the {what}", tick, version=python.version, home=root
         )
-    return _compile(lock, [file], python, narrator)
 
 
 def _exported(lock: LockFile, target: Target) -> str:
@@ -281,30 +276,16 @@ def add_packages(
     if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
-        added = _compile(
-            LockFile(root, given.lock, ", ".join(lacking)), [], python, narrator,
-            lines=(*stacks.indexes(text).splitlines(), *lacking),
-            keep=like[1].lock.read_text("utf-8") if like else "",
-            pins=[line.partition(" --hash=")[0] for line in text.splitlines() if name_of(line)],
-        ).splitlines()  # fmt: skip
+        what = ", ".join(lacking)
+        with narrator.step(what, "adding what serves") as tick:
+            added = stacks.compile_lock(
+                [], what, tick,
+                lines=(*stacks.indexes(text).splitlines(), *lacking),
+                keep=like[1].lock.read_text("utf-8") if like else "",
+                pins=[line.partition(" --hash=")[0] for line in text.splitlines() if name_of(line)],
+                version=python.version,
+                home=root,
+            ).splitlines()  # fmt: skip
         own = {"", *given.packages}
         text += "".join(f"{line}\n" for line in added if name_of(line) not in own)
     return put(root, text, [*asked, *lacking], python)
-
-
-def _compile(
-    lock: LockFile,
-    argv: Sequence[str | Path],
-    python: Interpreter,
-    narrator: Narrator,
-    *,
-    lines: Sequence[str] = (),
-    keep: str = "",
-    pins: Sequence[str] = (),
-) -> str:
-    what = f"packages of {lock.label}"
-    with narrator.step(what, "resolving them") as tick:
-        return stacks.compile_lock(
-            argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
-            home=lock.root,
-        )  # fmt: skip

@@ -242,7 +242,6 @@ def lock_at(root: Path, text: str, copies: Path) -> LockFile:
         file = place / name
         if not file.is_file():
             raise UsageError(f"lock={text}: {revision} has no file {name}")
-    stacks.require_text(file, f"lock={text}")
     if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
         # uv reads the lock only where the project, or its workspace, is.
         uv_lock = target_locks.workspace(place) / target_locks.UV
