@@ -7,7 +7,6 @@ own.
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from duetbench.app.interpreters import Environment, Interpreter, find_environmen
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting, Target
+from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting
 from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.app.workspace import find_interface
@@ -38,13 +37,10 @@ SITE: Final = f"{FOLDER}/site"
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
     copied = [revisions.add_uncommitted(project.root, place) for place in places]
-    added, (_, large) = [name for names, _ in copied for name in names], copied[0]
-    for names, text in (
-        (added, "with uncommitted files: {}"),
-        (large, "note: without {}: too large to copy; make what it needs with --before"),
-    ):
-        if names:
-            narrator.say(text.format(some([*dict.fromkeys(names)], _SHOWN)))
+    if added := dict.fromkeys(name for names, _ in copied for name in names):
+        narrator.say(f"with uncommitted files: {some([*added], _SHOWN)}")
+    if large := copied[0][1]:
+        narrator.say(f"note: without {some(large, _SHOWN)}: too large to copy")
 
 
 def find_running(project: Subject, narrator: Narrator) -> Environment | None:
@@ -103,70 +99,69 @@ def deploy_all(
     if running and not any(side.packages for side in settings):
         environment = running if can_share(running, project, places, narrator) else None
     usual = running.executable if running else None  # also if its packages are not used
-    pythons = {
-        python.name: python
-        for asked in project.target.python or (None,)
-        for python in [
-            interpreters.identify(environment.executable)
-            if environment
-            else interpreters.choose(places[-1], asked, narrator, usual)
-        ]
-    }
-    python = next(iter(pythons.values()))
-    if environment is not None:  # the import already finds compiled code
-        with ThreadPoolExecutor() as pool:
-            [*pool.map(lambda place: stacks.compile_code(place, python), places)]
+    if environment:
+        choices = [interpreters.identify(environment.executable)]
+    else:
+        asked = project.target.python or (None,)
+        choices = [interpreters.choose(places[-1], one, narrator, usual) for one in asked]
+    pythons = {python.name: python for python in choices}
     sides = [
         _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, locks, strict=True)
     ]
-    interface, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
-    deployed: list[Subject] = []
+    head, notes = _choose_way(sides[-1], settings, narrator)
+    needs = {
+        name
+        for side in settings
+        for name in SERVERS[str(side.values.get("server", head.server))].needs(
+            str(side.values.get("loop", head.target.loop))
+        )
+    }
     like: tuple[Stack, Stack] | None = None
-    served = ((SERVERS[way.server or server], way.loop) for way in ways)
-    needs = {name for by, loop in served for name in by.needs(loop)}
-    for bare, own in reversed(sides):
-        stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
-        like = own, stack
-        deployed.insert(0, replace(bare, target=ways[-1], interface=interface, server=server))
+    for side in reversed(sides):
+        own = side.lock(STACK)
+        like = own, target_locks.add_packages(side.root, own, needs, choices[0], narrator, like)
+    deployed = [
+        replace(side, target=head.target, interface=head.interface, server=head.server)
+        for side in sides
+    ]
     for setting in settings if any(side.served for side in settings) else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
     return deployed, notes
 
 
 def _choose_way(
-    head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
-) -> tuple[Interface, str, Sequence[Target], Sequence[str]]:
-    """Choose how head is served, after an import if its interface is not declared.
+    head: Subject, settings: Sequence[Setting], narrator: Narrator
+) -> tuple[Subject, Sequence[str]]:
+    """Choose how head is served where a setting does not say it; also return notes.
 
-    Return the interface; the server where a way names none: as the repository starts it, or as
-    locked; the ways to serve it, one for each setting and last the usual one; and notes.
+    It is imported if its interface is not declared. The server is the one that the repository
+    starts, or that is locked.
     """
-    # What one does not name is found as declared, with head's variables.
-    named = all("server" in side.values for side in settings)
-    usual = {"server": settings[-1].values["server"]} if named else {}
-    values = (*(side.values for side in settings), usual)
-    ways = [head.target.model_copy(update=one) for one in values]
-    interface, factory, choice = head.target.interface, head.target.factory, ways[-1]
+    target, packages = head.target, head.lock(STACK).packages
+    servers_named = [side.values.get("server") for side in settings]
+    if all(servers_named):
+        target = target.model_copy(update={"server": servers_named[-1]})
+    interface, factory = target.interface, target.factory
     if interface is None:
-        env = {**head.target.env, **settings[-1].env}
-        trial = replace(head, target=choice.model_copy(update={"env": env}))
+        env = {**target.env, **settings[-1].env}
+        trial = replace(head, target=target.model_copy(update={"env": env}))
         interface, factory = _import(trial, narrator)
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
-    server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
+    server = target.server or next((n for n in fitting if n in packages), fitting[0])
     free = any(python.free_threaded for python in head.interpreters.values())
-    started = () if choice.server else servers.start_commands(head.root, choice.app)
+    started = () if target.server else servers.start_commands(head.root, target.app)
     start = next((one for one in started if one.serves(interface, free_threaded=free)), None)
-    server, loop = (start.server, start.loop) if start else (server, AUTO)
-    threads = start.threads if start and interface == "wsgi" else None
-    loops = [loop if way.loop == AUTO else way.loop for way in ways]
-    if len({*loops}) > 1:  # what one side names is installed for both
-        loops = [loop_taken(server, name, own.packages) for name in loops]
-    taken = [
-        way.model_copy(update={"factory": factory, "loop": name, "threads": way.threads or threads})
-        for way, name in zip(ways, loops, strict=True)
-    ]
-    return interface, server, taken, [f"served by {start}"] if start else []
+    loop, threads = target.loop, target.threads
+    if start:
+        server, loop = start.server, start.loop if loop == AUTO else loop
+        threads = threads or (start.threads if interface == "wsgi" else None)
+    if any(side.values.get("loop", loop) != loop for side in settings):
+        # What one side names is installed for both.
+        loop = loop_taken(server, loop, packages)
+    way = {"factory": factory, "loop": loop, "threads": threads}
+    chosen = replace(head, target=target.model_copy(update=way), interface=interface, server=server)
+    return chosen, [f"served by {start}"] if start else []
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
@@ -175,6 +170,7 @@ def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     (copy,), notes = deploy_all(project, [place], narrator)
     for note in notes:
         narrator.say(f"note: {note}")
+    stacks.compile_code(place, next(iter(copy.interpreters.values())))
     return copy
 
 
@@ -210,22 +206,23 @@ def _lay_out(
     environment: Environment | None,
     pythons: Mapping[str, Interpreter],
     narrator: Narrator,
-) -> tuple[Subject, Stack]:
+) -> Subject:
     """Read a copy's packages, from `lock` if it is given, and install what belongs to its code."""
     choice, within = project.target, revisions.within(project.root)
     python = next(iter(pythons.values()))
     if environment is not None:
-        stack, source = target_locks.put(place, environment.lock, (), python), environment.label
+        target_locks.put(place, environment.lock, (), python)
+        source = environment.label
         folders = (os.path.relpath(folder, within) for folder in environment.folders)
         search = tuple(dict.fromkeys((*source_folders(place), *folders)))
     else:
         if lock := lock or target_locks.lock_of(place, within, choice.packages):
-            stack = target_locks.read(place, lock, choice, python, narrator)
+            target_locks.read(place, lock, choice, python, narrator)
         else:
-            stack = target_locks.put(place, "", (), python)
+            target_locks.put(place, "", (), python)
         source = lock.label if lock else NOWHERE
         search = install(place, python, narrator)
-    side = Subject(
+    return Subject(
         place,
         target=choice,
         origin=project.root,
@@ -234,7 +231,6 @@ def _lay_out(
         search=search,
         source=source,
     )
-    return side, stack
 
 
 def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:

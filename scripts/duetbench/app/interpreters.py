@@ -138,8 +138,7 @@ def choose(
     ranked = sorted(ours.values(), key=rank, reverse=True)
     search = [str(python.executable.parent) for python in ranked]
     if usual:
-        with suppress(SetupError):  # it does not run, or is too old
-            search.insert(0, str(identify(usual).executable.parent))
+        search.insert(0, str(usual.resolve().parent))
     what = f"Python {asked}" if asked else f"Python for {root.name}"
     with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
         argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
