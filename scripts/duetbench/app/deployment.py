@@ -49,8 +49,8 @@ def find_running(project: Subject, narrator: Narrator) -> Environment | None:
     Says what it lacks. A Python that only is on the search path may be for something else.
     """
     root = project.root
-    lock = target_locks.lock_of(root, revisions.within(root))
-    asked = target_locks.asked(lock) if lock else ()
+    lock = target_locks.lock_of(root, revisions.within(root), project.target.packages)
+    asked = target_locks.requirements_of(lock) if lock else ()
     environment = find_environment(root.resolve(), revisions.top(root) or root.resolve())
     if environment is None or not (asked or environment.chosen):
         return None

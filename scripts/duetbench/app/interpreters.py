@@ -127,8 +127,8 @@ def choose(
     the `usual` one, of an environment. Raises SetupError if there is none, or it is too old.
     """
     stamps = (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
-    read_all = {file.parent: read(file.parent.name, file.parent) for file in stamps}
-    ours = {place: python for place, python in read_all.items() if python and not python.jit}
+    installed = {file.parent: read(file.parent.name, file.parent) for file in stamps}
+    ours = {place: python for place, python in installed.items() if python and not python.jit}
 
     def rank(python: Interpreter) -> tuple[bool, bool, Version]:
         """Of ours uv takes the first that fits: final versions before others, then newer ones."""
@@ -219,16 +219,13 @@ class Environment:
 
     def lacking(self, asked: Iterable[Requirement]) -> list[str]:
         """List those of some requirements for this machine that its packages do not meet."""
-        there = self.packages
-        return [
-            str(one)
-            for one in asked
-            if (one.marker is None or one.marker.evaluate())
-            and (
-                (name := canonicalize_name(one.name)) not in there
-                or not one.specifier.contains(there[name], prereleases=True)
-            )
-        ]
+
+        def meets(one: Requirement) -> bool:
+            version = self.packages.get(canonicalize_name(one.name))
+            return version is not None and one.specifier.contains(version, prereleases=True)
+
+        needed = (one for one in asked if one.marker is None or one.marker.evaluate())
+        return [str(one) for one in needed if not meets(one)]
 
     @cached_property
     def lock(self) -> str:
@@ -252,8 +249,9 @@ class Environment:
         (site,) = target.glob("lib/python*/site-packages")
         for source in self.sites:
             _link_files(source, site)
+        used = {place.name for place in self._infos.values()}
         for info in site.glob("*.dist-info"):
-            if info.name not in {place.name for place in self._infos.values()}:
+            if info.name not in used:
                 shutil.rmtree(info)
         here = os.fsencode(self.executable.parent / "python")
         there = os.fsencode(final / "bin/python")

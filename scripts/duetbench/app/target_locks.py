@@ -149,15 +149,16 @@ def read(
             text += f"{line}\n"
     stacks.write_lock(root / PLACES, "".join(places))
     stacks.parse(text, str(lock.file), python.version)  # which names the project's file
-    own = asked(lock)
+    requirements = requirements_of(lock)
     # Tools write one version of each into a lock. What places require is among the names.
-    open_to_more = any("==" not in str(one.specifier) and not one.url for one in own)
-    if places or target.groups or target.extras or not open_to_more:
+    pinned = all("==" in str(one.specifier) or one.url for one in requirements)
+    if places or target.groups or target.extras or pinned:
         return put(root, text, _names(text), python)
-    return put(root, text, [*map(str, own)], python)
+    listed = lock.file.suffix in _TEXTS
+    return put(root, text, [f"-r {lock.file}"] if listed else [*map(str, requirements)], python)
 
 
-def asked(lock: LockFile) -> list[Requirement]:
+def requirements_of(lock: LockFile) -> list[Requirement]:
     """List what a project asks for itself, as far as the file or its metadata list it by name."""
     if lock.file.suffix in _TEXTS:
         lines = lock.file.read_text("utf-8", "replace").splitlines()
@@ -194,8 +195,8 @@ def differing(roots: Sequence[Path], within: Path, program: Path) -> str:
     def content(lock: LockFile) -> str | bytes:
         if lock.file.name == UV:
             return _of_uv(lock.root, (), program)
-        own = asked(lock) if lock.file.name == PYPROJECT else ()
-        return str(own) if own else lock.file.read_bytes()
+        listed = requirements_of(lock) if lock.file.name == PYPROJECT else ()
+        return str(listed) if listed else lock.file.read_bytes()
 
     locks = [lock for root in roots if (lock := lock_of(root, within))]
     same = len(locks) in {0, len(roots)} and (
