@@ -12,8 +12,9 @@ import pytest
 
 from bare import QUIET
 from bench import Bench
+from duetbench.app import interpreters
 from duetbench.app.deployment import can_share, deploy_all, find_running
-from duetbench.app.interpreters import find_environment
+from duetbench.app.interpreters import Environment, find_environment
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
@@ -165,3 +166,26 @@ def test_the_environment_that_was_entered_comes_first(
         assert environment.executable == tmp_path / name / "bin/python"
         assert environment.chosen
         monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))
+
+
+def test_what_comes_first_on_the_search_path_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two versions of a package; what the repository installs of itself stays in its folder."""
+    first, second = (tmp_path / name / "site-packages" for name in (".venv", "usr"))
+    for site, version in ((first, "2.0"), (second, "1.0")):
+        write(site, f"six-{version}.dist-info/RECORD", "")
+        write(site, "six.py", version)
+    proof = {"sites": [str(first), str(second)], "folders": [str(tmp_path / "libs"), str(first)]}
+    monkeypatch.setattr(interpreters, "prove", lambda _: proof)
+    write(tmp_path, ".venv/bin/python", "")
+    write(tmp_path, ".venv/bin/flask", f"#!{tmp_path}/.venv/bin/python\n")
+    write(tmp_path, "made/bin/python", "")
+    site = tmp_path / "made/lib/python3.14/site-packages"
+    site.mkdir(parents=True)
+    environment = Environment(tmp_path / ".venv/bin/python", ".venv", tmp_path)
+    environment.link(tmp_path / "made", tmp_path / "final")
+    assert sorted(file.name for file in site.iterdir()) == ["six-2.0.dist-info", "six.py"]
+    assert (site / "six.py").read_text() == "2.0"
+    assert (tmp_path / "made/bin/flask").read_text() == f"#!{tmp_path}/final/bin/python\n"
+    assert environment.folders == (Path("libs"),)

@@ -247,6 +247,10 @@ def test_packages_that_are_folders_archives_and_commits_are_installed(
     stack = target_locks.add_packages(root, locked, ["granian"], python, QUIET)
     assert stack.packages.keys() == {"lib", "granian", "beta"}
     assert stacks.make_environment(stack, python, QUIET)
+    write(root, "more.txt", "-r requirements.txt\ngamma\n")
+    stack = target_locks.read(root, LockFile(root, root / "more.txt", ""), WANTED, python, QUIET)
+    assert stack.packages.keys() == {"lib", "gamma"}
+    assert stack.lock.with_suffix(".in").read_text() == f"-r {root}/more.txt\n"
     write(root, "requirements.txt", "alpha==1.0\n./libs/no\n")
     with pytest.raises(SetupError):
         given(root, python)
@@ -264,8 +268,10 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     body = backend("lib", "1.0", {"lib.py": ""})
     project = f'{BUILD}[project]\nname = "lib"\ndynamic = ["version", "dependencies"]\n'
     write(root, "backend.py", read + body.replace("Version: 1.0", needed))
-    write(root, "pyproject.toml", project)
-    assert given(root, python).packages == {"alpha": "1.0", "beta": "1.0"}
+    for lock, content in (("pyproject.toml", project), ("requirements.txt", "-e .\n")):
+        write(root, lock, content)
+        assert given(root, python).packages == {"alpha": "1.0", "beta": "1.0"}
+        assert not (root / target_locks.PLACES).read_text()
     deployment.install(root, python, QUIET)
     assert (root / deployment.SITE / "lib-1.0.dist-info").is_dir()
 
