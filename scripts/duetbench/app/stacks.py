@@ -52,7 +52,7 @@ UNVERSIONED: Final = dict.fromkeys(
     ),
     "0.0.0",  # some read the third part
 )
-"""Versions for a copy, which has no history to read one from."""
+"""Variables with versions for a copy, which has no history to read one from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,12 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
 
     Raises DeclarationError for a line that is no pinned package.
     """
-    platform, packages = markers(version), dict[str, str]()
+    packages = dict[str, str]()
+    platform = {  # otherwise our own Python's
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
     for line in _lines(text):
         requirement, own = parse_line(line), None
         if requirement and requirement.url:
@@ -133,15 +138,6 @@ def _lines(text: str) -> Iterator[str]:
     """Split a lock into packages, each with its hashes on one line."""
     lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
     return (line for line in lines if line and not line.startswith(("#", "--")))
-
-
-def markers(version: str) -> dict[str, str]:
-    """Return the environment markers of a Python version that differ from our own Python's."""
-    return {
-        "python_full_version": version,
-        "python_version": ".".join(version.split(".")[:2]),
-        "implementation_version": version,
-    }
 
 
 def _of_address(address: str) -> str | None:
@@ -202,14 +198,10 @@ def compile_lock(
             file.write_text("\n".join(texts), "utf-8")
         full += [*argv, asked, *command.no_build()]
         full += ["--constraint", limits, "--output-file", output]
-        env = unversioned(home) if home else None
+        versioned = home is None or "version" in read_pyproject(home).get("project", {})
+        env = {} if versioned else UNVERSIONED
         command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
         return more + one_line_per_package(output.read_text("utf-8"))
-
-
-def unversioned(root: Path) -> Mapping[str, str]:
-    """Return variables with a version for a project that does not write down its own."""
-    return {} if "version" in read_pyproject(root).get("project", {}) else UNVERSIONED
 
 
 def one_line_per_package(text: str) -> str:
