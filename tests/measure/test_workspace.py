@@ -153,13 +153,12 @@ def test_a_project_is_measured_in_files_of_its_own(
         ("echo two > two", ["one", "two", "three"], "two"),
         ("sleep 600 & echo two > two", ["one", "two", "three"], "two"),
         ("echo {port} > two", 2 * ["one", "two", "three"], None),
-        ("echo {tmp} > two", 3 * ["one", "two", "three"], None),
     ],
 )
-def test_commands_run_once_unless_what_they_leave_cannot_be_copied(
+def test_commands_run_once_unless_they_use_a_port(
     second: str, ran: list[str], left: str | None, case: Case, testbed: Testbed, tmp_path: Path
 ) -> None:
-    """A port, the place itself. Each start finds the files as the commands left them."""
+    """Each start finds the files as the commands left them."""
     noted = tmp_path / "ran"
     words = ("echo one > {tmp}/one", second, "test $(cat {tmp}/one) = one && echo > three")
     names = ("one", "two", "three")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from packaging.requirements import Requirement
 
 from bare import QUIET
 from bench import Bench
-from duetbench.app.deployment import deploy_all, environment_of
+from duetbench.app import interpreters
+from duetbench.app.deployment import can_share, deploy_all, find_running
 from duetbench.app.interpreters import Environment, find_environment
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -103,9 +103,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
     """Unless a package is missing here, or the project excludes it, or names another one."""
-    project = Subject(
-        shop, target=Target(app="shop.main:app", server="granian", interface="asgi", build=True)
-    )
+    named = {"packages": "pyproject.toml", "server": "granian", "interface": "asgi"}
+    project = Subject(shop, target=Target.model_validate({"app": "shop.main:app", **named}))
 
     def built(dependency: str, required: str) -> str:
         text = _PYPROJECT.format(backend="hatchling", module="build")
@@ -138,25 +137,20 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
 
     def usable(*places: Path, **keys: object) -> bool:
         target = Target.model_validate({"app": "shop.main:app", **keys})
-        narrator = Narrator(Console())
-        return environment_of(Subject(shop, target=target), places or [shop], narrator) is not None
+        narrator, project = Narrator(Console()), Subject(shop, target=target)
+        running = find_running(project, narrator)
+        return running is not None and can_share(running, project, places or [shop], narrator)
 
     assert usable()
-    assert not usable(build=True)
-    assert not usable(python="3.14")
+    assert not usable(packages="uv.lock")
     assert usable(shop, other)  # another version of the project itself
     write(other, "uv.lock", lock.replace("1.17.0", "1.16.0"))
     assert not usable(shop, other)
     assert "uv.lock differs, so that an environment is built" in capsys.readouterr().out
-    write(shop, "pyproject.toml", (shop / "pyproject.toml").read_text().replace("six", "toml"))
-    assert not usable()
-    assert ".venv lacks toml, so that an environment is built" in capsys.readouterr().out
-    # Of a Python that just is on the search path, versions count as well.
-    asked = [Requirement(text) for text in ("six==1.17.0", "SIX==1.16.0", "toml")]
-    assert [
-        Environment(shop / ".venv/bin/python", "", shop, chosen=chosen).lacking(asked)
-        for chosen in (True, False)
-    ] == [["toml"], ["SIX", "toml"]]
+    for asked in ("toml", "six==1.16.0"):
+        write(shop, "pyproject.toml", _PYPROJECT.replace("six==1.17.0", asked))
+        assert not usable()
+        assert f".venv lacks {asked}, so that an environment is built" in capsys.readouterr().out
 
 
 def test_the_environment_that_was_entered_comes_first(
@@ -172,3 +166,26 @@ def test_the_environment_that_was_entered_comes_first(
         assert environment.executable == tmp_path / name / "bin/python"
         assert environment.chosen
         monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))
+
+
+def test_what_comes_first_on_the_search_path_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two versions of a package; what the repository installs of itself stays in its folder."""
+    first, second = (tmp_path / name / "site-packages" for name in (".venv", "usr"))
+    for site, version in ((first, "2.0"), (second, "1.0")):
+        write(site, f"six-{version}.dist-info/RECORD", "")
+        write(site, "six.py", version)
+    proof = {"sites": [str(first), str(second)], "folders": [str(tmp_path / "libs"), str(first)]}
+    monkeypatch.setattr(interpreters, "prove", lambda _: proof)
+    write(tmp_path, ".venv/bin/python", "")
+    write(tmp_path, ".venv/bin/flask", f"#!{tmp_path}/.venv/bin/python\n")
+    write(tmp_path, "made/bin/python", "")
+    site = tmp_path / "made/lib/python3.14/site-packages"
+    site.mkdir(parents=True)
+    environment = Environment(tmp_path / ".venv/bin/python", ".venv", tmp_path)
+    environment.link(tmp_path / "made", tmp_path / "final")
+    assert sorted(file.name for file in site.iterdir()) == ["six-2.0.dist-info", "six.py"]
+    assert (site / "six.py").read_text() == "2.0"
+    assert (tmp_path / "made/bin/flask").read_text() == f"#!{tmp_path}/final/bin/python\n"
+    assert environment.folders == (Path("libs"),)

@@ -34,7 +34,6 @@ LAYOUTS: Final = {
     "workspace": ("backend", "shop.web:app", "../uv.lock", (".",)),  # which uv makes
     "src": (".", "shop.main:app", "requirements.txt", ("src", ".")),
     "requirements": (".", "app.main:app", "requirements/production.txt", (".",)),
-    "django": (".", "site.wsgi:application", "requirements.txt", ("site", ".")),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bare import QUIET
 from bench import Bench, Done, Once, failures, launches, undisturbed
-from duetbench.app import deployment, stacks
+from duetbench.app import deployment, stacks, target_locks
 from duetbench.app.servers import (
     GRANIAN_BACKLOG,
     SERVERS,
@@ -165,9 +165,11 @@ def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) ->
     """It is installed for both, so what the other one would take by itself is settled before."""
     target = Target(app="a:b", interface="asgi", server="uvicorn")
     sides = Setting(values={"loop": "uvloop"}), Setting()
-    lock = stacks.Stack("project", tmp_path, "", {})
-    *_, ways = deployment._choose_way(Subject(tmp_path, target=target), lock, sides, QUIET)
-    assert [way.loop for way in ways] == ["uvloop", "asyncio", "asyncio"]
+    python = Checkout.here().interpreter("3.14")
+    target_locks.put(tmp_path, "", (), python)
+    project = Subject(tmp_path, target=target, interpreters={"3.14": python})
+    head = deployment._choose_way(project, sides, QUIET)
+    assert head.target.loop == "asyncio"
 
 
 def test_a_loop_that_nobody_names_is_the_one_that_the_server_takes() -> None:

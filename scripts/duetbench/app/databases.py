@@ -1,26 +1,21 @@
 """Copies of the database that an application's variables name: one for each launch.
 
-PostgreSQL's server copies one by `CREATE DATABASE … TEMPLATE`; SQLite's file is copied by its
-backup. The original is only read. A copy's name says whose it is, as that of a scratch folder does:
-the databases of killed runs are dropped when the next ones are made.
+PostgreSQL's server copies one by `CREATE DATABASE … TEMPLATE`; of SQLite its file is copied. The
+original is only read.
 """
 
-import itertools
 import os
 import re
+import secrets
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from duetbench.app import hints
 from duetbench.core.errors import FlagName, LaunchError, UsageError
-from duetbench.host import cache, proc
 from duetbench.host.command import last_words
 
 OPTION: Final = "--copy-database"
@@ -38,14 +33,12 @@ _ADVICE: Final = {
 }
 """What to do, by PostgreSQL's codes of errors."""
 
-_PREFIX: Final = "duetbench"
 _CONNECT_SECONDS: Final = "10"
-_NUMBERS: Final = itertools.count()
 
 _DRIVERS: Final = """
 import asyncio, importlib, sys
 
-def rows(statement, address):
+def execute(statement, address):
     for name in ("psycopg", "psycopg2"):
         try:
             driver = importlib.import_module(name)
@@ -53,17 +46,14 @@ def rows(statement, address):
             continue
         connection = driver.connect(address)
         connection.autocommit = True
-        cursor = connection.cursor()
-        cursor.execute(statement)
-        return cursor.fetchall() if cursor.description else []
+        return connection.cursor().execute(statement)
     import asyncpg
     async def ask():
-        return await (await asyncpg.connect(address)).fetch(statement)
-    return asyncio.run(ask())
+        await (await asyncpg.connect(address)).execute(statement)
+    asyncio.run(ask())
 
 try:
-    for row in rows(*sys.stdin.read().split("\\n")):
-        print(row[0])
+    execute(*sys.stdin.read().split("\\n"))
 except ImportError:
     sys.exit("it needs psycopg, psycopg2 or asyncpg in the application's environment")
 except Exception as error:
@@ -101,12 +91,12 @@ class Database:
         """Name a copy of it: a file in a folder, or a database of its server."""
         if self._in_file:
             return replace(self, name=str(folder / "database.sqlite"))
-        return replace(self, name=f"{_ours()}-{proc.owner()}-{next(_NUMBERS)}")
+        return replace(self, name=f"duetbench-{secrets.token_hex(8)}")
 
     def fill(self, original: "Database") -> None:
         """Become a copy of another one; LaunchError not_ready."""
         if self._in_file:
-            _back_up(Path(original.name), Path(self.name))
+            _copy_file(Path(original.name), Path(self.name))
         else:
             words = f"CREATE DATABASE {_name(self.name)} TEMPLATE {_name(original.name)}"
             original._execute(words)
@@ -116,19 +106,8 @@ class Database:
         if not self._in_file:
             self._execute(f"DROP DATABASE IF EXISTS {_name(self.name)} WITH (FORCE)")
 
-    def sweep(self) -> None:
-        """Drop the copies that dead processes of this machine left on its server."""
-        if self._in_file:
-            return
-        listed = self._execute("SELECT datname FROM pg_database")
-        for name in filter(re.compile(f"{_ours()}-").match, listed.split()):
-            owner = name.removeprefix(f"{_ours()}-").rpartition("-")[0]
-            if proc.is_dead(owner):
-                with suppress(LaunchError):  # another duetbench was faster
-                    replace(self, name=name).drop()
-
-    def _execute(self, statement: str) -> str:
-        """Execute a statement by a driver of the application; return its first column."""
+    def _execute(self, statement: str) -> None:
+        """Execute a statement by a driver of the application; LaunchError not_ready."""
         user, at, place = self.head.partition("://")[2].rpartition("@")
         known = "&".join(filter(_OF_LIBPQ.match, self.tail.lstrip("?").split("&")))
         address = f"postgresql://{user}{at}{place}postgres?{known}"
@@ -146,7 +125,6 @@ class Database:
             advice = next((words for code, words in _ADVICE.items() if code in said), "")
             problem = f"{OPTION}: the server of {self.variable} said: {said}{advice}"
             raise LaunchError(FlagName.NOT_READY, problem)
-        return done.stdout
 
 
 def find(
@@ -184,32 +162,14 @@ def find(
     )
 
 
-def _back_up(source: Path, target: Path) -> None:
-    """Copy a file of SQLite as it is at one moment; leave nothing beside it."""
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file of SQLite, with its log; LaunchError not_ready."""
     try:
-        with source.open("rb") as file:
-            logged = file.read(19)[18:] == b"\2"  # sqlite.org/fileformat2.html, 1.3.3
-        if logged and not Path(f"{source}-shm").exists():
-            # Nobody has it open, and whoever opens it leaves files there.
-            shutil.copy(source, target)
-            with suppress(FileNotFoundError):
-                shutil.copy(f"{source}-wal", f"{target}-wal")
-            return
-        address = f"file:{quote(str(source))}?mode=ro"
-        with (
-            closing(sqlite3.connect(address, uri=True)) as old,
-            closing(sqlite3.connect(target)) as new,
-        ):
-            old.backup(new)
-    except (OSError, sqlite3.Error) as error:
+        for suffix in ("", "-wal", "-journal"):
+            if not suffix or Path(f"{source}{suffix}").exists():
+                shutil.copy(f"{source}{suffix}", f"{target}{suffix}")
+    except OSError as error:
         raise LaunchError(FlagName.NOT_READY, f"{OPTION}: {source}: {error}") from error
-
-
-def _ours() -> str:
-    """Begin the names of this machine's databases: several machines may use one server."""
-    identity = Path("/etc/machine-id")
-    text = identity.read_text("utf-8") if identity.is_file() else ""
-    return f"{_PREFIX}-{cache.digest(os.uname().nodename, text)}"
 
 
 def _name(text: str) -> str:

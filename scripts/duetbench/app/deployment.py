@@ -7,7 +7,6 @@ own.
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from duetbench.app.interpreters import Environment, Interpreter, find_environmen
 from duetbench.app.servers import SERVERS, loop_taken
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting, Target
+from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting
 from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.app.workspace import find_interface
@@ -34,66 +33,48 @@ _SHOWN: Final = 4  # names of uncommitted files
 SITE: Final = f"{FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
 
-_NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
-"""Folders that are not searched for an application."""
-
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
-    if project.target.only_committed:
-        return
     copied = [revisions.add_uncommitted(project.root, place) for place in places]
-    added, (_, large) = [name for names, _ in copied for name in names], copied[0]
-    for names, text in (
-        (added, "with uncommitted files: {} (--with only-committed leaves them out)"),
-        (large, "note: without {}: too large to copy; make what it needs with --before"),
-    ):
-        if names:
-            narrator.say(text.format(some([*dict.fromkeys(names)], _SHOWN)))
+    if added := dict.fromkeys(name for names, _ in copied for name in names):
+        narrator.say(f"with uncommitted files: {some([*added], _SHOWN)}")
+    if large := copied[0][1]:
+        narrator.say(f"note: without {some(large, _SHOWN)}: too large to copy")
 
 
-def environment_of(
-    project: Subject, places: Sequence[Path], narrator: Narrator
-) -> Environment | None:
-    """Find the environment in which a target runs, for copies of its repository.
+def find_running(project: Subject, narrator: Narrator) -> Environment | None:
+    """Find the environment in which a project runs: one that has what its files ask for.
 
-    None if it has none, or needs another one: its packages or its interpreter are chosen, the
-    copies have different locks, or the environment lacks a package. Says why.
-    """
-    target = project.target
-    if target.build or target.packages or target.python or target.groups or target.extras:
-        return None
-    environment, lacking = _running(project)
-    if environment is None:
-        return None
-    reason = ""
-    if file := target_locks.differing(
-        places, revisions.within(project.root), target, environment.executable
-    ):
-        reason = f"{file} differs"
-    elif lacking:
-        reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
-    elif environment.compiled:
-        reason = f"{environment.label} has compiled modules of the project"
-    if reason and environment.chosen:
-        narrator.say(f"{reason}, so that an environment is built for each side")
-    return None if reason else environment
-
-
-def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
-    """Find the environment in which a project runs, and list the packages that it lacks.
-
-    One that nobody has chosen lacks none.
+    Says what it lacks. A Python that only is on the search path may be for something else.
     """
     root = project.root
+    lock = target_locks.lock_of(root, revisions.within(root), project.target.packages)
+    asked = target_locks.requirements_of(lock) if lock else ()
     environment = find_environment(root.resolve(), revisions.top(root) or root.resolve())
-    if environment is None:
-        return None, ()
-    asked = target_locks.direct(root, revisions.within(root), project.target)
-    lacking = environment.lacking(asked)
-    if not environment.chosen and (lacking or not asked):
-        return None, ()
-    return environment, lacking
+    if environment is None or not (asked or environment.chosen):
+        return None
+    if lacking := environment.lacking(asked):
+        some = f"{', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
+        narrator.say(f"{environment.label} lacks {some}, so that an environment is built")
+        return None
+    return environment
+
+
+def can_share(
+    environment: Environment, project: Subject, places: Sequence[Path], narrator: Narrator
+) -> bool:
+    """Whether copies of a project can all use its environment; says which locks differ.
+
+    Not if packages are chosen.
+    """
+    target = project.target
+    if target.packages or target.groups or target.extras:
+        return False
+    within = revisions.within(project.root)
+    if file := target_locks.differing(places, within, environment.executable):
+        narrator.say(f"{file} differs, so that an environment is built for each side")
+    return not file
 
 
 def deploy_all(
@@ -113,66 +94,72 @@ def deploy_all(
         SetupError: The interpreter, a package or the environment cannot be made.
     """
     add_uncommitted(project, places, narrator)
+    running = None if project.target.python else find_running(project, narrator)
     environment = None
-    if not any(side.packages for side in settings):
-        environment = environment_of(project, places, narrator)
-    pythons = _interpreters(project, places[-1], narrator, environment)
-    python = next(iter(pythons.values()))
-    if environment is not None:  # the import already finds compiled code
-        with ThreadPoolExecutor() as pool:
-            [*pool.map(lambda place: stacks.compile_code(place, python), places)]
+    if running and not any(side.packages for side in settings):
+        environment = running if can_share(running, project, places, narrator) else None
+    usual = running.executable if running else None  # also if its packages are not used
+    if environment:
+        choices = [interpreters.identify(environment.executable)]
+    else:
+        asked = project.target.python or (None,)
+        choices = [interpreters.choose(places[-1], one, narrator, usual) for one in asked]
+    pythons = {python.name: python for python in choices}
     sides = [
         _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, locks, strict=True)
     ]
-    interface, server, ways = _choose_way(*sides[-1], settings, narrator)
-    deployed: list[Subject] = []
+    head = _choose_way(sides[-1], settings, narrator)
+    needs = {
+        name
+        for side in settings
+        for name in SERVERS[str(side.values.get("server", head.server))].needs(
+            str(side.values.get("loop", head.target.loop))
+        )
+    }
     like: tuple[Stack, Stack] | None = None
-    served = ((SERVERS[way.server or server], way.loop) for way in ways)
-    needs = {name for by, loop in served for name in by.needs(loop)}
-    for bare, own in reversed(sides):
-        stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
-        like = own, stack
-        deployed.insert(0, replace(bare, target=ways[-1], interface=interface, server=server))
+    for side in reversed(sides):
+        own = side.lock(STACK)
+        like = own, target_locks.add_packages(side.root, own, needs, choices[0], narrator, like)
+    deployed = [
+        replace(side, target=head.target, interface=head.interface, server=head.server)
+        for side in sides
+    ]
     for setting in settings if any(side.served for side in settings) else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
     return deployed
 
 
-def _choose_way(
-    head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
-) -> tuple[Interface, str, Sequence[Target]]:
-    """Choose how head is served, after an import if its interface is not declared.
+def _choose_way(head: Subject, settings: Sequence[Setting], narrator: Narrator) -> Subject:
+    """Choose how head is served where a setting does not say it.
 
-    Return the interface; the server where a way names none, as locked; and the ways to serve it,
-    one for each setting and last the usual one.
+    It is imported if its interface is not declared. The server is the one that is locked.
     """
-    # What one does not name is found as declared, with head's variables.
-    named = all("server" in side.values for side in settings)
-    usual = {"server": settings[-1].values["server"]} if named else {}
-    values = (*(side.values for side in settings), usual)
-    ways = [head.target.model_copy(update=one) for one in values]
-    interface, factory, choice = head.target.interface, head.target.factory, ways[-1]
+    target, packages = head.target, head.lock(STACK).packages
+    servers_named = [side.values.get("server") for side in settings]
+    if all(servers_named):
+        target = target.model_copy(update={"server": servers_named[-1]})
+    interface, factory = target.interface, target.factory
     if interface is None:
-        env = {**head.target.env, **settings[-1].env}
-        trial = replace(head, target=choice.model_copy(update={"env": env}))
+        env = {**target.env, **settings[-1].env}
+        trial = replace(head, target=target.model_copy(update={"env": env}))
         interface, factory = _import(trial, narrator)
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
-    server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
-    loops = [way.loop for way in ways]
-    if len({*loops}) > 1:  # what one side names is installed for both
-        loops = [loop_taken(server, name, own.packages) for name in loops]
-    taken = [
-        way.model_copy(update={"factory": factory, "loop": name})
-        for way, name in zip(ways, loops, strict=True)
-    ]
-    return interface, server, taken
+    server = target.server or next((n for n in fitting if n in packages), fitting[0])
+    loop = target.loop
+    if any(side.values.get("loop", loop) != loop for side in settings):
+        # What one side names is installed for both.
+        loop = loop_taken(server, loop, packages)
+    way = {"factory": factory, "loop": loop}
+    return replace(head, target=target.model_copy(update=way), interface=interface, server=server)
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    return deploy_all(project, [place], narrator)[0]
+    (copy,) = deploy_all(project, [place], narrator)
+    stacks.compile_code(place, next(iter(copy.interpreters.values())))
+    return copy
 
 
 @contextmanager
@@ -207,23 +194,23 @@ def _lay_out(
     environment: Environment | None,
     pythons: Mapping[str, Interpreter],
     narrator: Narrator,
-) -> tuple[Subject, Stack]:
+) -> Subject:
     """Read a copy's packages, from `lock` if it is given, and install what belongs to its code."""
     choice, within = project.target, revisions.within(project.root)
-    module, python = choice.app.partition(":")[0], next(iter(pythons.values()))
+    python = next(iter(pythons.values()))
     if environment is not None:
-        stack, source = target_locks.put(place, environment.lock, (), python), environment.label
+        target_locks.put(place, environment.lock, (), python)
+        source = environment.label
         folders = (os.path.relpath(folder, within) for folder in environment.folders)
-        search = tuple(dict.fromkeys((*source_folders(place, module), *folders)))
+        search = tuple(dict.fromkeys((*source_folders(place), *folders)))
     else:
-        places: Sequence[Path] = ()
         if lock := lock or target_locks.lock_of(place, within, choice.packages):
-            stack, places = target_locks.read(place, lock, choice, python, narrator)
+            target_locks.read(place, lock, choice, python, narrator)
         else:
-            stack = target_locks.put(place, "", (), python)
+            target_locks.put(place, "", (), python)
         source = lock.label if lock else NOWHERE
-        search = install(place, module, places, python, narrator)
-    side = Subject(
+        search = install(place, python, narrator)
+    return Subject(
         place,
         target=choice,
         origin=project.root,
@@ -232,25 +219,6 @@ def _lay_out(
         search=search,
         source=source,
     )
-    return side, stack
-
-
-def _interpreters(
-    project: Subject, place: Path, narrator: Narrator, environment: Environment | None
-) -> Mapping[str, Interpreter]:
-    """Choose the interpreters that are asked for, by name; or that of the environment.
-
-    That of one whose packages are not used comes before others. One that lacks a package may be for
-    something else.
-    """
-    asked: Sequence[str | None] = project.target.python
-    if environment is not None:
-        pythons = [interpreters.identify(environment.executable)]
-    else:
-        running, lacking = (None, ()) if asked else _running(project)
-        usual = running.executable if running and not lacking else None
-        pythons = [interpreters.choose(place, one, narrator, usual) for one in asked or (None,)]
-    return {python.name: python for python in pythons}
 
 
 def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
@@ -265,9 +233,7 @@ def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
         raise UsageError(error.detail) from error
 
 
-def install(
-    root: Path, module: str, places: Sequence[Path], python: Interpreter, narrator: Narrator
-) -> tuple[str, ...]:
+def install(root: Path, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
     """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
     Code is imported from its source folder, where a build leaves compiled modules. The project's
@@ -275,34 +241,38 @@ def install(
 
     Raises SetupError if one of these cannot be installed.
     """
-    (root / SITE).mkdir(parents=True, exist_ok=True)
-    for place in places:
-        _install(root, [place], python, narrator)
+    site, places = root / SITE, root / target_locks.PLACES
+    site.mkdir(parents=True, exist_ok=True)
+    if places.is_file() and places.read_text("utf-8"):
+        _install(
+            root,
+            ["--requirements", places],
+            "packages of this repository",
+            python,
+            narrator,
+        )
     document = read_pyproject(root)
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
     if "build-system" in document and False not in modes:
         try:
-            _install(root, ["--editable", root], python, narrator)
+            _install(root, ["--editable", root], project_name(root), python, narrator)
         except SetupError as error:
             narrator.say(f"note: measured from source, without metadata: {error}")
-    named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
-    places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
-    own = (os.path.relpath(place, root) for place in places if place.is_absolute())
-    return tuple(dict.fromkeys((SITE, *source_folders(root, module), *own)))
+    named = (file.read_text("utf-8").splitlines() for file in site.glob("*.pth"))
+    folders = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
+    own = (os.path.relpath(folder, root) for folder in folders if folder.is_absolute())
+    return tuple(dict.fromkeys((SITE, *source_folders(root), *own)))
 
 
 def _install(
-    root: Path, what: Sequence[str | Path], python: Interpreter, narrator: Narrator
+    root: Path, what: Sequence[str | Path], name: str, python: Interpreter, narrator: Narrator
 ) -> None:
-    # The folder name of a copy means nothing to the user.
-    place = Path(what[-1])
-    name = project_name(place) if place.is_dir() else place.name
     argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
     argv += ["--python", python.executable, *what]
-    log = command.new_log("build", name, cache.digest(str(place)))
+    log = command.new_log("build", cache.digest(name, str(root)))
     # What is imported is compiled for both sides in one way.
-    env = {**stacks.unversioned(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**stacks.UNVERSIONED, "PYTHONDONTWRITEBYTECODE": "1"}
     with narrator.step(name, "building it") as tick:
         command.run(argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=env)
 
@@ -313,23 +283,6 @@ def module_files(module: str) -> tuple[Path, Path]:
     return name.with_suffix(".py"), name / "__init__.py"
 
 
-def source_folders(root: Path, module: str) -> tuple[str, ...]:
-    """List the folders to import a project's code from: `src/`, the top, and perhaps another.
-
-    The other comes first: the only folder that contains the module, if the first two do not.
-    """
-    usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
-    names = module_files(module)
-    if any((root / folder / name).is_file() for folder in usual for name in names):
-        return usual
-    places = {
-        file.relative_to(root).parents[len(name.parts) - 1]
-        for name in names
-        for file in root.rglob(str(name))
-    }
-    homes = [
-        place.as_posix()
-        for place in places
-        if not any(part in _NO_SOURCES or part.startswith(".") for part in place.parts)
-    ]
-    return (*homes, *usual) if len(homes) == 1 else usual
+def source_folders(root: Path) -> tuple[str, ...]:
+    """List the folders to import a project's code from: `src/`, if there is one, and the top."""
+    return tuple(name for name in ("src", ".") if (root / name).is_dir())

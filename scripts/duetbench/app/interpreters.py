@@ -10,7 +10,6 @@ server that is not installed) stays there. What the repository installs of itsel
 search path than each side's own copy of the files.
 """
 
-import ast
 import hashlib
 import json
 import os
@@ -23,7 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -37,8 +35,6 @@ from duetbench.host.console import Narrator
 OLDEST: Final = Version("3.11")
 """The oldest Python for our code that runs beside an application."""
 
-_JIT_SUFFIX: Final = "-jit"
-
 JIT: Final = "PYTHON_JIT"
 """Switches the JIT on, in an interpreter that has one."""
 
@@ -48,6 +44,8 @@ get = sysconfig.get_config_var
 jit = getattr(sys, "_jit", None)
 options = (get("CONFIG_ARGS") or "").split()
 options = " ".join(word for word in options if not word.startswith("'--prefix="))
+finders = [module for name, module in sys.modules.items() if name.startswith("__editable__")]
+mapped = [place for module in finders for place in getattr(module, "MAPPING", {}).values()]
 print(json.dumps({
     "executable": os.path.realpath(sys.executable),
     "version": platform.python_version(),
@@ -56,6 +54,7 @@ print(json.dumps({
     "build": f"{platform.python_compiler()}; {options}; {get('PY_CFLAGS') or ''}",
     "jit": bool(jit and jit.is_available()),
     "sites": [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")],
+    "folders": sys.path[1:] + [os.path.dirname(place) for place in mapped],
 }))
 """
 _ANSWER_S: Final = 30
@@ -63,7 +62,7 @@ _ANSWER_S: Final = 30
 _MARK: Final = re.compile(r"# installed for (.+) in (.+)\n")
 """The first line of an environment's lock: its Python and the repository."""
 
-_FOLDERS: Final = (".venv", "venv", "env", ".env")
+_FOLDERS: Final = (".venv", "venv", "env")
 _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "poetry.lock": ("poetry", "env", "info", "--executable"),
     "pdm.lock": ("pdm", "info", "--python"),
@@ -72,7 +71,6 @@ _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 """Lock of a tool that may keep environments elsewhere → how it tells their Python."""
 
 _SHEBANG: Final = 300  # bytes in which a script names its Python
-_COMPILED: Final = (".so", ".pyd")
 
 
 class Interpreter(InterpreterRecord):
@@ -105,7 +103,8 @@ def prove(executable: Path) -> dict[str, Any]:
     Returns:
         executable (the real one, behind a script or link), version, free_threaded (how it was
         built), gil (whether the GIL is on now), build (compiler and flags), jit (whether it was
-        built with one), sites (folders of packages, in the order of its search path).
+        built with one), sites (folders of packages, in the order of its search path), folders
+        (all that it imports from).
 
     Raises SetupError if it cannot be started, or prints something else.
     """
@@ -124,42 +123,36 @@ def choose(
 ) -> Interpreter:
     """Let uv find an interpreter for a project, or install one.
 
-    `asked` is a version as uv writes it, such as 3.13t, perhaps with the JIT: 3.15-jit; None: what
-    the project's files say, first the `usual` one, of an environment. Raises SetupError if
-    there is none, or it cannot be measured.
+    `asked` is a version as uv writes it, such as 3.13t; None: what the project's files say, first
+    the `usual` one, of an environment. Raises SetupError if there is none, or it is too old.
     """
-    version = (asked or "").removesuffix(_JIT_SUFFIX)
-    jit = version != (asked or "")
     stamps = (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
-    folders = [file.parent for file in stamps]
-    ours = {place: python for place in folders if (python := read(place.name, place))}
+    installed = {file.parent: read(file.parent.name, file.parent) for file in stamps}
+    ours = {place: python for place, python in installed.items() if python and not python.jit}
 
-    def order(python: Interpreter) -> tuple[bool, bool, bool, tuple[int, ...]]:
+    def rank(python: Interpreter) -> tuple[bool, bool, Version]:
         """Of ours uv takes the first that fits: final versions before others, then newer ones."""
-        own = Version(python.version)
-        newest = tuple(-number for number in own.release)
-        return python.jit != jit, python.free_threaded, own.is_prerelease, newest
+        version = Version(python.version)
+        return not python.free_threaded, not version.is_prerelease, version
 
-    search = [str(python.executable.parent) for python in sorted(ours.values(), key=order)]
+    ranked = sorted(ours.values(), key=rank, reverse=True)
+    search = [str(python.executable.parent) for python in ranked]
     if usual:
-        with suppress(SetupError):  # it does not run, or is too old
-            search.insert(0, str(identify(usual).executable.parent))
+        search.insert(0, str(usual.resolve().parent))
     what = f"Python {asked}" if asked else f"Python for {root.name}"
     with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
         argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
-        argv += ["--python-preference", "system", *(["--python", version] if asked else [])]
+        argv += ["--python-preference", "system", *(["--python", asked] if asked else [])]
         path = os.pathsep.join((*search, os.environ.get("PATH", os.defpath)))
         env = {"PATH": path, "UV_HTTP_RETRIES": "0"}  # an unreachable server is not slow
         log = command.new_log("python", cache.digest(str(root)))
         try:
             command.run(argv, what=f"finding {what}", log=log, tick=tick, cwd=root, env=env)
-            found = identify(scratch / "venv/bin/python", jit=jit)
+            found = identify(scratch / "venv/bin/python")
         except SetupError as error:
             raise SetupError(f"{error}; choose another one by --with python=") from error
-    if found.jit != jit:
-        raise SetupError(f"{found.executable} has no JIT: install a CPython that is built with it")
     for place, python in ours.items():
-        if (python.executable, python.jit) == (found.executable, jit):
+        if python.executable == found.executable:
             cache.touch(place)
             return python
     return found
@@ -199,9 +192,13 @@ class Environment:
     chosen: bool = True
 
     @cached_property
-    def sites(self) -> tuple[Path, ...]:
+    def _proof(self) -> Mapping[str, Any]:
+        return prove(self.executable)
+
+    @property
+    def sites(self) -> list[Path]:
         """Its folders of packages, in the order of its search path; SetupError: it does not run."""
-        return tuple(map(Path, prove(self.executable)["sites"]))
+        return [*map(Path, self._proof["sites"])]
 
     @cached_property
     def _infos(self) -> dict[str, Path]:
@@ -221,16 +218,14 @@ class Environment:
         return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
 
     def lacking(self, asked: Iterable[Requirement]) -> list[str]:
-        """List packages that are not there; of one that nobody chose, in a version that fits."""
-        there = self.packages
-        return sorted(
-            {
-                one.name
-                for one in asked
-                if (name := canonicalize_name(one.name)) not in there
-                or not (self.chosen or one.specifier.contains(there[name], prereleases=True))
-            }
-        )
+        """List those of some requirements for this machine that its packages do not meet."""
+
+        def meets(one: Requirement) -> bool:
+            version = self.packages.get(canonicalize_name(one.name))
+            return version is not None and one.specifier.contains(version, prereleases=True)
+
+        needed = (one for one in asked if one.marker is None or one.marker.evaluate())
+        return [str(one) for one in needed if not meets(one)]
 
     @cached_property
     def lock(self) -> str:
@@ -245,53 +240,25 @@ class Environment:
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of the repository that it imports from, relative to the top."""
-        files = (file for site in self.sites
-                 for pattern in ("*.pth", "__editable__*_finder.py")
-                 for file in site.glob(pattern))  # fmt: skip
-        named = (place for file in files for place in _named(file.read_text("utf-8")))
-        own = (place.relative_to(self.top) for place in named
-               if place.is_relative_to(self.top) and place != self.sites[0])  # fmt: skip
-        return tuple(dict.fromkeys(own))
-
-    @property
-    def compiled(self) -> bool:
-        """Whether the repository has installed compiled modules of its own in it."""
-        for place in self._infos.values():
-            with suppress(OSError, ValueError):
-                url = str(json.loads((place / "direct_url.json").read_text("utf-8"))["url"])
-                lines = (place / "RECORD").read_text("utf-8").splitlines()
-                built = any(line.partition(",")[0].endswith(_COMPILED) for line in lines)
-                if built and Path(unquote(urlsplit(url).path)).is_relative_to(self.top):
-                    return True
-        return False
+        sites, places = {*self.sites}, map(Path, self._proof["folders"])
+        own = (place for place in places if place.is_relative_to(self.top) and place not in sites)
+        return tuple(dict.fromkeys(place.relative_to(self.top) for place in own))
 
     def link(self, target: Path, final: Path) -> None:
         """Fill an empty environment, which will be in the folder `final`, with links to it."""
         (site,) = target.glob("lib/python*/site-packages")
-        used = {*self._infos.values()}
-
-        def hidden(folder: str, names: list[str]) -> list[str]:
-            infos = (name for name in names if name.endswith(".dist-info"))
-            return [name for name in infos if Path(folder, name) not in used]
-
         for source in self.sites:
-            shutil.copytree(
-                source, site, ignore=hidden, copy_function=_link, symlinks=True, dirs_exist_ok=True
-            )
+            _link_files(source, site)
+        used = {place.name for place in self._infos.values()}
+        for info in site.glob("*.dist-info"):
+            if info.name not in used:
+                shutil.rmtree(info)
         here = os.fsencode(self.executable.parent / "python")
         there = os.fsencode(final / "bin/python")
         for file in self.executable.parent.iterdir():
             if file.is_file() and here in file.open("rb").read(_SHEBANG):
                 (target / "bin" / file.name).write_bytes(file.read_bytes().replace(here, there))
                 (target / "bin" / file.name).chmod(0o755)
-
-
-def _named(text: str) -> list[Path]:
-    """List the folders that a file of an editable install names, by lines or by a mapping."""
-    mapping = re.search(r"^MAPPING\b[^=]*= (\{.*\})$", text, re.MULTILINE)
-    if mapping:
-        return [Path(place).parent for place in ast.literal_eval(mapping[1]).values()]
-    return [Path(line.strip()) for line in text.splitlines()]
 
 
 def of_lock(text: str) -> Environment | None:
@@ -328,23 +295,16 @@ def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
                 argv, capture_output=True, check=False, timeout=_ANSWER_S, cwd=root, text=True
             )
             yield Path(process.stdout.strip() or "none"), f"{argv[0]}'s environment"
-    if place := os.environ.get("CONDA_PREFIX"):
-        yield Path(place, "bin/python"), f"conda's {Path(place).name}"
 
 
-def _link(source: str, target: str) -> str:
-    """Link to a file: code by its name, as somebody may edit it, all else at an eighth of the time.
+def _link_files(source: Path, target: Path) -> None:
+    """Link to all files of a folder that are not there yet, or copy what cannot be linked to."""
 
-    A library stays a file, of which copies take turns.
-    """
-    place = Path(target)
-    if os.path.lexists(place):
-        return target
-    if not target.endswith(".py"):
-        with suppress(OSError):  # on another file system, or another user's
-            place.hardlink_to(source)
-            return target
-        if ".so" in place.name:
-            return str(shutil.copy2(source, place))
-    place.symlink_to(source)
-    return target
+    def place(file: str, there: str) -> None:
+        if not os.path.lexists(there):
+            try:
+                os.link(file, there)
+            except OSError:  # on another file system, or another user's
+                shutil.copy2(file, there)
+
+    shutil.copytree(source, target, copy_function=place, symlinks=True, dirs_exist_ok=True)

@@ -23,7 +23,7 @@ from duetbench.host import git, paths, proc
 
 _MOST_BYTES: Final = 50_000_000
 _MOST_FILES: Final = 2000
-"""Of uncommitted files that copies get."""
+"""Of an uncommitted file or folder that copies get."""
 
 _GENERATED: Final = re.compile(
     r"\.git|__pycache__|.*\.py[co]|\..*_cache|\.?cache|\.(tox|nox|idea|vscode|coverage.*|DS_Store)"
@@ -166,14 +166,13 @@ def add_uncommitted(root: Path, place: Path) -> tuple[list[str], list[str]]:
     usual = ("ls-files", "-z", "--others", "--exclude-standard")
     listed = git.ask(repository, *usual, "--ignored", "--directory").split("\0")
     new = git.ask(repository, *usual).split("\0")
-    target, room = paths.above(place, len(within(root).parts)), _MOST_BYTES
+    target = paths.above(place, len(within(root).parts))
     for name in filter(None, (*listed, *(name for name in new if not name.endswith(".py")))):
         files = [*_walk(repository, Path(name))]
         size = sum((repository / file).stat().st_size for file in files)
-        if size > room or len(added) + len(files) > _MOST_FILES:
+        if size > _MOST_BYTES or len(files) > _MOST_FILES:
             large.append(name)
             continue
-        room -= size
         for file in files:
             if not (target / file).exists():
                 (target / file).parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -25,7 +24,7 @@ from packaging.utils import (
 
 from duetbench.app.declarations import read_pyproject
 from duetbench.app.interpreters import Environment, Interpreter, of_lock
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, files, paths, proc
 from duetbench.host.command import Tick
@@ -35,9 +34,6 @@ _PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `observatory stack lock`"
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
-_UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
-_WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a matching Python")
-
 GIT: Final = "git+"
 """Begins addresses of commits, and what stands for the versions of their packages."""
 
@@ -46,7 +42,7 @@ _ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
 """As pip reads such lines; what is installed is pinned by its hash."""
 
 
-_UNVERSIONED: Final = dict.fromkeys(
+UNVERSIONED: Final = dict.fromkeys(
     (
         "SETUPTOOLS_SCM_PRETEND_VERSION",
         "PDM_BUILD_SCM_VERSION",
@@ -56,7 +52,7 @@ _UNVERSIONED: Final = dict.fromkeys(
     ),
     "0.0.0",  # some read the third part
 )
-"""Versions for a copy, which has no history to read one from."""
+"""Variables with versions for a copy, which has no history to read one from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +92,17 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
     return Stack(name, lock, digest, packages, home, of_lock(text))
 
 
-def require_text(file: Path, name: str, *, empty: bool = False) -> None:
-    """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
-    try:
-        actual = "" if file.read_text("utf-8").strip() or empty else "an empty file"
-    except ValueError:
-        actual = "bytes that are no text (UTF-8)"
-    if actual:
-        raise UsageError(f"{name}: expected a list of packages, found {actual}")
-
-
 def parse(text: str, file: str, version: str) -> dict[str, str]:
     """Read name → version from a lock's text, for a Python of this version on this platform.
 
     Raises DeclarationError for a line that is no pinned package.
     """
-    platform, packages = markers(version), dict[str, str]()
+    packages = dict[str, str]()
+    platform = {  # otherwise our own Python's
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
     for line in _lines(text):
         requirement, own = parse_line(line), None
         if requirement and requirement.url:
@@ -147,15 +138,6 @@ def _lines(text: str) -> Iterator[str]:
     """Split a lock into packages, each with its hashes on one line."""
     lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
     return (line for line in lines if line and not line.startswith(("#", "--")))
-
-
-def markers(version: str) -> dict[str, str]:
-    """Return the environment markers of a Python version that differ from our own Python's."""
-    return {
-        "python_full_version": version,
-        "python_version": ".".join(version.split(".")[:2]),
-        "implementation_version": version,
-    }
 
 
 def _of_address(address: str) -> str | None:
@@ -204,7 +186,7 @@ def compile_lock(
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if home else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
-    listed = (word.read_text("utf-8") for word in argv if isinstance(word, Path)
+    listed = (word.read_text("utf-8", "replace") for word in argv if isinstance(word, Path)
               and word.suffix in {".txt", ".in"})  # fmt: skip
     more = indexes("\n".join([*lines, *listed]))
     full += _ANY_INDEX if more else ()
@@ -216,17 +198,10 @@ def compile_lock(
             file.write_text("\n".join(texts), "utf-8")
         full += [*argv, asked, *command.no_build()]
         full += ["--constraint", limits, "--output-file", output]
-        env = unversioned(home) if home else None
-        try:
-            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
-        except SetupError as error:
-            raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
+        versioned = home is None or "version" in read_pyproject(home).get("project", {})
+        env = {} if versioned else UNVERSIONED
+        command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
         return more + one_line_per_package(output.read_text("utf-8"))
-
-
-def unversioned(root: Path) -> Mapping[str, str]:
-    """Return variables with a version for a project that does not write down its own."""
-    return {} if "version" in read_pyproject(root).get("project", {}) else _UNVERSIONED
 
 
 def one_line_per_package(text: str) -> str:
@@ -280,12 +255,9 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
             command.run(venv, what=what, log=log, tick=tick)
             if stack.environment:
                 stack.environment.link(staging, place(stack, python))
-            try:
-                if lacking:
-                    lock.write_text(indexes(text) + "\n".join(lines), "utf-8")
-                    command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
-            except SetupError as error:
-                raise SetupError(f"{error}{_advice(log, python.version)}") from error
+            if lacking:
+                lock.write_text(indexes(text) + "\n".join(lines), "utf-8")
+                command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
@@ -302,24 +274,11 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
     is, and so are tests, which are not served.
     """
-    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
-    if next(islice(folder.rglob("*.py"), 99, None), None):
-        argv += ["-j", "0"]  # for fewer files, starting processes takes longer
+    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # a file is not Python of this version
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
-
-
-def _advice(log: Path, version: str) -> str:
-    """Suggest another Python if a package cannot be installed."""
-    text = command.read_log(log)
-    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
-        return ""
-    return (
-        f". {package[1]} has no wheel for Python {version} on this machine: choose another Python "
-        f"by --with python=, or another version of {package[2]}"
-    )
 
 
 def place(stack: Stack, python: Interpreter) -> Path:

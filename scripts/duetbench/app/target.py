@@ -239,14 +239,6 @@ class Target(Frozen):
             description="Time that the server may take to start, e.g. 90s or 2m (30s).",
         )
     )
-    only_committed: Annotated[bool, CommandOption(word=True)] = Field(
-        False,
-        alias="only-committed",
-        description="Leave out files that git does not have, such as .env and a database.",
-    )
-    build: Annotated[bool, CommandOption(word=True)] = Field(
-        False, description="Build an environment from the lock, though one runs it already."
-    )
     groups: Annotated[Several, CommandOption("GROUP", word=True)] = Field(
         (), description="Dependency group that the app needs; repeatable."
     )

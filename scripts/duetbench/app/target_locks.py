@@ -10,19 +10,16 @@ with other versions.
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from packaging.dependency_groups import resolve_dependency_groups
-from packaging.markers import Marker
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from duetbench.app import stacks
-from duetbench.app.declarations import project_name, read_pyproject
+from duetbench.app.declarations import read_pyproject
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack, name_of, parse_line
 from duetbench.app.target import FOLDER, STACK, Target
@@ -52,10 +49,12 @@ LOCKS: Final = (UV, *_EXPORTS)
 
 _TEXTS: Final = {".txt", ".in"}  # of requirements
 
+PLACES: Final = f"{FOLDER}/places.txt"
+"""File of a copy with the folders and archives that its lock names, which belong to its code."""
+
 _PLACED: Final = re.compile(
     r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
-    r"(?P<place>(?:file://|\.|(?![\w+]+:)[^\s=]*/)\S*)"
-    r"(?:\s;(?P<marker>.+))?"
+    r"(?P<place>(?:file://|\.|(?![\w+]+:)[^\s=]*/)[^\s;]*)(?P<marker>.*)"
 )
 """A folder or an archive on a line of a lock."""
 
@@ -135,29 +134,38 @@ def _indexes(root: Path) -> str:
 
 def read(
     root: Path, lock: LockFile, target: Target, python: Interpreter, narrator: Narrator
-) -> tuple[Stack, Sequence[Path]]:
-    """Read a project's packages from a file into the lock of a copy.
+) -> Stack:
+    """Read a project's packages from a file into the lock of a copy, and its places into another.
 
-    Also return folders and archives in the copy that belong to them, and are in no lock.
-
-    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
-    UsageError for an unknown kind of file, or one that is no text.
+    Raises DeclarationError for an invalid file, and SetupError if uv finds no such packages.
     """
-    stacks.require_text(lock.file, lock.label, empty=True)  # of a project without requirements
-    lines = _lines(lock, target, python, narrator).splitlines()
-    placed = {line: _PLACED.fullmatch(line.partition(" --hash=")[0]) for line in lines}
-    places = [place for match in placed.values() if match
-              for place in _places(match, lock.root, python)]  # fmt: skip
-    text = _indexes(lock.root) + "".join(f"{line}\n" for line in lines if not placed[line])
+    text, places = _indexes(lock.root), list[str]()
+    for line in _lines(lock, target, python, narrator).splitlines():
+        if match := _PLACED.fullmatch(line.partition(" --hash=")[0]):
+            place = (lock.root / unquote(match["place"].removeprefix("file://"))).resolve()
+            if place != lock.root.resolve():
+                places.append(f"{place}{match['marker']}\n")
+        else:
+            text += f"{line}\n"
+    stacks.write_lock(root / PLACES, "".join(places))
     stacks.parse(text, str(lock.file), python.version)  # which names the project's file
-    asked = _declared(lock.root, target)
-    if asked is None and lock.file.suffix in _TEXTS:
-        listed = _listed(lock.file)
-        # Tools write one version or place of each into a lock.
-        if not listed or not all("==" in f"{one.specifier}" or one.url for one in listed):
-            asked = (f"-r {lock.file}",)
-    # What places require is among the names.
-    return put(root, text, _names(text) if asked is None or places else asked, python), places
+    requirements = requirements_of(lock)
+    # Tools write one version of each into a lock. What places require is among the names.
+    pinned = all("==" in str(one.specifier) or one.url for one in requirements)
+    if places or target.groups or target.extras or pinned:
+        return put(root, text, _names(text), python)
+    listed = lock.file.suffix in _TEXTS
+    return put(root, text, [f"-r {lock.file}"] if listed else [*map(str, requirements)], python)
+
+
+def requirements_of(lock: LockFile) -> list[Requirement]:
+    """List what a project asks for itself, as far as the file or its metadata list it by name."""
+    if lock.file.suffix in _TEXTS:
+        lines = lock.file.read_text("utf-8", "replace").splitlines()
+    else:
+        lines = read_pyproject(lock.root).get("project", {}).get("dependencies", [])
+    words = (line.partition(" #")[0].rstrip(" \\") for line in lines)
+    return [*filter(None, map(parse_line, words))]
 
 
 def put(root: Path, text: str, asked: Sequence[str], python: Interpreter) -> Stack:
@@ -178,19 +186,7 @@ def _names(text: str) -> tuple[str, ...]:
     )
 
 
-def _places(match: re.Match[str], root: Path, python: Interpreter) -> Iterator[Path]:
-    """Yield the place on a line if this platform gets it, and it is not the project itself."""
-    place = (root / unquote(match["place"].removeprefix("file://"))).resolve()
-    if not place.exists():
-        raise SetupError(f"the project's lock names {place.name}, which is not there")
-    marker = Marker(match["marker"]) if match["marker"] else None
-    if place != root.resolve() and (
-        marker is None or marker.evaluate(stacks.markers(python.version))
-    ):
-        yield place
-
-
-def differing(roots: Sequence[Path], within: Path, target: Target, program: Path) -> str:
+def differing(roots: Sequence[Path], within: Path, program: Path) -> str:
     """Name the locks by which states of a project get other packages; empty if they get the same.
 
     A lock may differ in what an application does not get: its own version, or a group's packages.
@@ -199,8 +195,8 @@ def differing(roots: Sequence[Path], within: Path, target: Target, program: Path
     def content(lock: LockFile) -> str | bytes:
         if lock.file.name == UV:
             return _of_uv(lock.root, (), program)
-        asked = _declared(lock.root, target) if lock.file.name == PYPROJECT else None
-        return repr(asked) if asked else lock.file.read_bytes()
+        listed = requirements_of(lock) if lock.file.name == PYPROJECT else ()
+        return str(listed) if listed else lock.file.read_bytes()
 
     locks = [lock for root in roots if (lock := lock_of(root, within))]
     same = len(locks) in {0, len(roots)} and (
@@ -209,61 +205,21 @@ def differing(roots: Sequence[Path], within: Path, target: Target, program: Path
     return "" if same else " and ".join(sorted({lock.file.name for lock in locks}))
 
 
-def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
-    """List what a project asks for itself on this machine; raises UsageError.
-
-    Of a lock that only lists packages these are all of them.
-    """
-    lock = lock_of(root, within, target.packages)
-    texts = _declared(lock.root if lock else root, target)
-    listed = [*filter(None, map(parse_line, texts or ()))]
-    if texts is None and lock is not None and lock.file.suffix in _TEXTS:
-        listed = _listed(lock.file)
-    return [one for one in listed if one.marker is None or one.marker.evaluate()]
-
-
-def _declared(root: Path, target: Target) -> tuple[str, ...] | None:
-    """Return the requirements of a project's metadata; None if the file does not list them."""
-    document = read_pyproject(root)
-    project = document.get("project", {})
-    if (needed := project.get("dependencies")) is None:
-        return None
-    by_extra = project.get("optional-dependencies", {})
-    extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
-    try:
-        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
-        of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
-    except (LookupError, ValueError) as error:
-        raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
-    name = canonicalize_name(project_name(root))
-    return tuple(text for text in (*needed, *of_extras, *groups) if name_of(text) != name)
-
-
-def _listed(file: Path) -> list[Requirement]:
-    """List the requirements in a file, without those that other files have."""
-    lines = file.read_text("utf-8").replace("\\\n", " ").splitlines()
-    return [*filter(None, (parse_line(line.partition(" #")[0]) for line in lines))]
-
-
 def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
     root, file = lock.root, lock.file
     options = [word for extra in target.extras for word in ("--extra", extra)]
+    options += [word for group in target.groups for word in ("--group", group)]
     if file.name == UV:
-        options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
     if file.name in _EXPORTS:
-        stacks.write_lock(file := root / FOLDER / "exported.txt", _exported(lock, target))
-    elif file.name == PYPROJECT:
-        if _declared(root, target) == ():
-            return ""
-        groups = [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        return _compile(lock, [file, *options, *groups], python, narrator)
-    elif file.suffix not in _TEXTS:
-        raise UsageError(
-            f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
+        options, file = [], root / FOLDER / "exported.txt"
+        stacks.write_lock(file, _exported(lock, target))
+    what = f"packages of {lock.label}"
+    with narrator.step(what, "resolving them") as tick:
+        return stacks.compile_lock(
+            [file, *options], f"the {what}", tick, version=python.version, home=root
         )
-    return _compile(lock, [file], python, narrator)
 
 
 def _exported(lock: LockFile, target: Target) -> str:
@@ -321,30 +277,16 @@ def add_packages(
     if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
-        added = _compile(
-            LockFile(root, given.lock, ", ".join(lacking)), [], python, narrator,
-            lines=(*stacks.indexes(text).splitlines(), *lacking),
-            keep=like[1].lock.read_text("utf-8") if like else "",
-            pins=[line.partition(" --hash=")[0] for line in text.splitlines() if name_of(line)],
-        ).splitlines()  # fmt: skip
+        what = ", ".join(lacking)
+        with narrator.step(what, "adding what serves") as tick:
+            added = stacks.compile_lock(
+                [], what, tick,
+                lines=(*stacks.indexes(text).splitlines(), *lacking),
+                keep=like[1].lock.read_text("utf-8") if like else "",
+                pins=[line.partition(" --hash=")[0] for line in text.splitlines() if name_of(line)],
+                version=python.version,
+                home=root,
+            ).splitlines()  # fmt: skip
         own = {"", *given.packages}
         text += "".join(f"{line}\n" for line in added if name_of(line) not in own)
     return put(root, text, [*asked, *lacking], python)
-
-
-def _compile(
-    lock: LockFile,
-    argv: Sequence[str | Path],
-    python: Interpreter,
-    narrator: Narrator,
-    *,
-    lines: Sequence[str] = (),
-    keep: str = "",
-    pins: Sequence[str] = (),
-) -> str:
-    what = f"packages of {lock.label}"
-    with narrator.step(what, "resolving them") as tick:
-        return stacks.compile_lock(
-            argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
-            home=lock.root,
-        )  # fmt: skip

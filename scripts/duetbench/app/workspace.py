@@ -158,18 +158,10 @@ class Workspace:
             _copy_files(source._tmp, self._tmp)
         original = source._database if source else self._original
         if original:
-            if not source:
-                original.sweep()
             self._database = original.fresh(self._place)
             self._database.fill(original)
             self._values |= self._database.variables
             self._keep(self._database.variables)
-
-    @property
-    def movable(self) -> bool:
-        """Whether no file names its place, which would name this one when it is copied."""
-        words = ("grep", "-rqsF", "--exclude=*.pyc", str(self._place), str(self._place))
-        return bool(subprocess.run(words, check=False).returncode)
 
     def close(self) -> None:
         """Run the commands `after`, and remove all files.
@@ -235,8 +227,8 @@ _PREPARING: Final = Lock()
 def prepare(side: SideCase, log: Path) -> Workspace | None:
     """Run the commands `before` once, and keep what the launches of a side then begin with.
 
-    None: there is nothing to keep, or it would not be the same in another place or at another port.
-    LaunchError not_ready.
+    None: there is nothing to keep, or it would not be the same at another port. LaunchError
+    not_ready.
     """
     case, testbed = side.case, side.testbed
     variables = tuple(sorted(case.env.items())), tuple(sorted(testbed.private.items()))
@@ -249,9 +241,8 @@ def prepare(side: SideCase, log: Path) -> Workspace | None:
             stack.enter_context(own)
             own.fill(None)
             own.run(case.before, "before")
-            if not case.before or own.movable:
-                _PREPARED[key] = own
-                stack.pop_all()
+            _PREPARED[key] = own
+            stack.pop_all()
         return _PREPARED.setdefault(key, None)
 
 

@@ -54,8 +54,7 @@ def count(program: Program, ends: float) -> Iterator[Callable[[], Rounds]]:
 
     The callable waits for its rounds. Leaving ends it. CountError: there is no figure.
     """
-    plan = {"functions": False, "ends": ends}
-    with start(program, plan, counter) as process:
+    with start(program, {"functions": False}, counter) as process:
         yield lambda: read_rounds(process.folder, process.report(ends - time.monotonic()))
 
 

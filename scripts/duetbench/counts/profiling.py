@@ -9,7 +9,6 @@ include the cost of compiled code: they confirm where a change is, but do not ra
 """
 
 import statistics
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -107,9 +106,10 @@ def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile
 
     `padding` makes its environment longer, which moves memory.
     """
-    plan = {"functions": True, "ends": time.monotonic() + PROFILE_S}
     with start(
-        program.padded(padding), plan, lambda folder: counting.counter(folder, _OPTIONS)
+        program.padded(padding),
+        {"functions": True},
+        lambda folder: counting.counter(folder, _OPTIONS),
     ) as process:
         yield lambda: _read_profile(process, program.folder)
 

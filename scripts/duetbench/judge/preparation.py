@@ -225,7 +225,6 @@ def lock_at(root: Path, text: str, copies: Path) -> LockFile:
         file = place / name
         if not file.is_file():
             raise UsageError(f"lock={text}: {revision} has no file {name}")
-    stacks.require_text(file, f"lock={text}")
     if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
         # uv reads the lock only where the project, or its workspace, is.
         uv_lock = target_locks.workspace(place) / target_locks.UV
@@ -260,7 +259,7 @@ def _lend_app(project: Subject, states: Sequence[State]) -> list[str]:
     module, notes = project.target.app.partition(":")[0], []
 
     def find(root: Path) -> Path | None:
-        files = (Path(folder, file) for folder in source_folders(root, module)
+        files = (Path(folder, file) for folder in source_folders(root)
                  for file in module_files(module))  # fmt: skip
         return next((file for file in files if (root / file).is_file()), None)
 

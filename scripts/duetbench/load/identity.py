@@ -33,7 +33,7 @@ class Identity(Frozen):
 
     pid: int
     python: str
-    build: str
+    free_threaded: bool  # how it was built
     gil_enabled: bool
     jit_enabled: bool = False
     packages: dict[str, str]
@@ -139,7 +139,7 @@ def check_identity(
     compared; the server must be installed.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
-    on, build = {True: "on", False: "off"}, f"Py_GIL_DISABLED={int(python.free_threaded)}"
+    on, build = {True: "on", False: "off"}, {True: "without the GIL", False: "with the GIL"}
     # None: anything. A case may say itself whether the JIT is on.
     jit = None if JIT in {*case.env, *case.env_names} else on[python.jit]
     known = case.endpoint.interface == "asgi" and case.loop not in {AUTO, "none"}
@@ -152,7 +152,7 @@ def check_identity(
         facts = [
             ("the GIL", on[not python.free_threaded], on[identity.gil_enabled]),
             # PYTHON_GIL=1 on a free-threaded build is not a build with the GIL.
-            ("a build with", build, build if build in identity.build else identity.build),
+            ("a build", build[python.free_threaded], build[identity.free_threaded]),
             ("Python", python.version, identity.python),
             ("the JIT", jit, on[identity.jit_enabled]),
             ("the event loop", loop, (identity.loop or "none").partition(".")[0]),

@@ -50,15 +50,6 @@ def _packages() -> dict[str, str]:
     return versions
 
 
-@functools.cache
-def _build() -> str:
-    """Describe the build: compiler, flags, and whether it was made without the GIL."""
-    flags = sysconfig.get_config_var("CFLAGS") or ""
-    optimisation = " ".join(re.findall(r"-O\S+", flags))
-    gil_disabled = int(sysconfig.get_config_var("Py_GIL_DISABLED") or 0)
-    return f"{platform.python_compiler()} {optimisation} Py_GIL_DISABLED={gil_disabled}"
-
-
 _imported = 0.0  # core time of importing the application, or making it, s
 _collected = [-1]  # young collections before the last full one that was asked for
 
@@ -91,7 +82,7 @@ def identity(query: str = "") -> dict[str, Any]:
     return {
         "pid": pid,
         "python": platform.python_version(),
-        "build": _build(),
+        "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
         "jit_enabled": hasattr(sys, "_jit") and sys._jit.is_enabled(),
         "packages": _packages(),

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import sysconfig
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -40,15 +39,13 @@ class Unit:
 
     Attributes:
         warmup: Calls that specialise bytecode and fill caches first.
-        least: The calls of a round are a multiple of this, as they differ from each other.
-        takes: Seconds that a counted call takes, about; 0: not known.
+        turns: Calls in a row that differ from each other.
     """
 
     call: Callable[[], object]
     n: int = 30
     warmup: int = 20
-    least: int = 1
-    takes: float = 0.0
+    turns: int = 1
 
 
 class UnfitError(Exception):
@@ -100,12 +97,10 @@ def die_with_parent() -> None:
 def measure(prepare: Callable[[], Unit], plan: Mapping[str, Any]) -> Report:
     """Count the instructions of a unit of work in rounds, or once function by function.
 
-    Marks leave out all that comes before a round, and collecting garbage. Raises UnfitError if the
-    rounds cannot end before the plan's `ends`, by the monotonic clock.
+    Marks leave out all that comes before a round, and collecting garbage.
     """
     die_with_parent()
-    unit = prepare()
-    n, functions = plan_calls(unit, plan["ends"] - time.monotonic()), []
+    unit, functions = prepare(), list[list[Any]]()
     _repeat(unit.call, unit.warmup)
     if plan["functions"]:
         functions = entries(unit)
@@ -115,14 +110,14 @@ def measure(prepare: Callable[[], Unit], plan: Mapping[str, Any]) -> Report:
     gc.collect()
     gc.freeze()
     gc.disable()
-    _repeat(unit.call, unit.least)  # it fills pools that a collection empties
+    _repeat(unit.call, unit.turns)  # it fills pools that a collection empties
     for _ in range(1 if plan["functions"] else ROUNDS):
         os.getpgrp()
-        _repeat(unit.call, n)
+        _repeat(unit.call, unit.n)
         os.getppid()
     return {
         "process": os.getpid(),
-        "n": n,
+        "n": unit.n,
         "functions": functions,
         "packages": sysconfig.get_path("platlib"),
         "standard": sysconfig.get_path("stdlib"),
@@ -132,24 +127,6 @@ def measure(prepare: Callable[[], Unit], plan: Mapping[str, Any]) -> Report:
 def _repeat(call: Callable[[], object], times: int) -> None:
     for _ in itertools.repeat(None, times):
         call()
-
-
-def plan_calls(unit: Unit, left: float) -> int:
-    """Calls of a round, so that all rounds take at most `left` s.
-
-    As many as the unit asks for; else what takes half of the time; at least the fewest. Raises
-    UnfitError if there is no time for these.
-    """
-    one = ROUNDS * unit.takes  # of each call of a round
-    if unit.n * one <= left:
-        return unit.n
-    fewer = max(1, int(left / 2 / one) // unit.least) * unit.least
-    if fewer * one > left:
-        raise UnfitError(
-            f"one takes {unit.takes:.2g} s under Valgrind, so {ROUNDS * fewer} of them exceed the "
-            f"{max(left, 0):.0f} s that are left for counting; a larger budget counts them"
-        )
-    return fewer
 
 
 def entries(unit: Unit) -> list[list[Any]]:

@@ -20,9 +20,9 @@ from duetbench.core.text import to_bytes
 # Requests in a round: enough for a count with six digits.
 REQUESTS, FEWEST = 60, 6
 
-# Seconds of an uncounted request from which it is slow; how many of these warm up at most; how many
-# times its core time a counted one takes.
-SLOW, WARM, LONGER = 0.05, 3, 5
+# Seconds of an uncounted request from which it is slow, and is counted once in a round; how many of
+# these warm up.
+SLOW, WARM = 0.05, 3
 
 # Seconds that the requests of a round may wait, such as for a timer: waiting counts nothing.
 _WAITING = 0.4
@@ -77,7 +77,7 @@ def prepare() -> Unit:
 
 def unit_of(call: Callable[[], object], turns: int = 1) -> Unit:
     """Choose how many calls to count, of which so many in turn differ from each other."""
-    calls, (seconds, work) = FEWEST, _times(call, turns)
+    calls, (seconds, work) = 1, _times(call, turns)
     if work < SLOW:  # it may seem to wait because another process has the core
         seconds, work = min((seconds, work), *(_times(call, turns) for _ in range(4)))
     slow = seconds >= SLOW
@@ -90,9 +90,8 @@ def unit_of(call: Callable[[], object], turns: int = 1) -> Unit:
         call,
         n=n,
         # After 30 calls, one of 1.9 million instructions still changed by 0.5 %.
-        warmup=min(2 * n, WARM) if slow else 2 * n,
-        least=turns,
-        takes=seconds + (LONGER - 1) * work,
+        warmup=WARM if slow else 2 * n,
+        turns=turns,
     )
 
 
