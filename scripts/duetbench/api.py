@@ -129,7 +129,7 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
     """
     for pair in sides.pairs:
         pair.seen = seen.get(pair.case.id)
-    return rule.judge(sides.pairs, MATERIAL, {})
+    return rule.judge(sides.pairs, MATERIAL)
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:

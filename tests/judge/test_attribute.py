@@ -192,24 +192,6 @@ def test_what_moved_is_ranked(
     assert rows(rank(calls(base), calls(head), 0.005)) == expected
 
 
-def test_a_moved_method_is_one_method_if_its_name_says_which() -> None:
-    places = [Name("View.get", f"web/{file}.py", "web") for file in ("one", "two", "three")]
-    base, one, two = (
-        Profile(
-            {(ROOT,): 90.0} | {(ROOT, place): 10.0 * len(which) for place in which},
-            {place: Fact(9, 2.0 * len(which)) for place in which},
-        )
-        for which in (places[:1], places[1:2], places[1:])
-    )
-    assert [*rank(base, one, 0.005)] == []
-    costs = {chain: 2 * own for chain, own in one.chains.items()}
-    (row,) = rank(base, Profile({**costs, (ROOT,): 90.0}, one.facts), 0.005)
-    assert (row.file, row.line, row.state, row.entries) == ("web/two.py", 9, "both", (2, 2))
-    found = [(row.state, row.file) for row in rank(base, two, 0.005)]
-    assert sorted(found) == [("came", "web/three.py"), ("came", "web/two.py"),
-                             ("went", "web/one.py")]  # fmt: skip
-
-
 def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
     site = Path("/env/lib/python3.14/site-packages")
     owners = {"yaml/__init__.py": "pyyaml", "core/core.cpython-314-x86_64-linux-gnu.so": "the-core"}

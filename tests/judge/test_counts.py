@@ -124,6 +124,6 @@ def test_duets_decide_what_counts_cost(head: float, logs: list[float], verdict: 
     case = busy("x/a/py3.14")
     samples = sampled(case, *made(case.id, CPU, logs))
     samples.counts = Instructions(base=3e5, head=head, spread=0.0, scatter=0.0)
-    found = judge([samples], MATERIAL, {}, loaded=bool(logs))
+    found = judge([samples], MATERIAL, loaded=bool(logs))
     (finding,) = (one for one in found if one.subject == INSTRUCTIONS)
     assert finding.verdict is verdict

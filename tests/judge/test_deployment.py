@@ -225,7 +225,7 @@ def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> 
     assert ratios, done
     assert min(ratios) > 1.5, done
     labels = found.base.label, found.head.label
-    assert labels == ("no --access-log, TURNS=0", "--access-log, TURNS=20000")
+    assert labels == ("env.TURNS=0", "env.TURNS=20000, arg=--access-log")
     assert (case.case.env, case.case.server_args) == ({"TURNS": "20000"}, ("--access-log",))
     assert found.reproduce.startswith(f"duetbench compare {words} ")
     for word, code in (("--nonsense", 3), ("--port=1", 2)):

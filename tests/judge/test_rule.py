@@ -167,7 +167,7 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     found = judged(*quicker)[CPU]
     assert (found.verdict, found.ratio) == (Verdict.UNKNOWN, None)
     assert found.n == 0
-    assert (found.why, found.lack) == ("none of 90 duets was usable: not_steady", "quiet")
+    assert (found.why, found.lack) == ("none of 90 pairs was usable: not_steady", "quiet")
 
 
 LATE: Final = Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")
@@ -224,7 +224,7 @@ def test_what_duets_can_show_is_judged(
     assert found.keys().isdisjoint(silent)
     if not moved:
         assert found["throughput"].verdict is Verdict.UNKNOWN
-        assert "7 of 10 duets have it, 80% must" in found["throughput"].why
+        assert "7 of 10 pairs have it, 80% must" in found["throughput"].why
     assert (taken.mean("response_p50") is not None) is (case is CASE and taken.waits)
 
 

@@ -8,7 +8,7 @@ import pytest
 from duetbench.app.inside.process import Program
 from duetbench.core.errors import CountError
 from duetbench.counts import counting, profiling
-from duetbench.counts.profiling import ROOT, Name, Profile
+from duetbench.counts.profiling import ROOT, Name
 from observatory.matrix.checkout import Checkout
 
 MAP = """\
@@ -81,15 +81,6 @@ def test_a_dump_that_was_cut_short_is_none() -> None:
     for short in (lines[:-1], [*lines[:8], lines[-1]]):
         with pytest.raises(CountError, match="add up to its total"):
             profiling.read_chains(short, {}, "/env")
-
-
-def test_a_median_is_that_of_each_chain() -> None:
-    every = [
-        Profile({(HANDLE,): 1.0, (): 2.0}),
-        Profile({(HANDLE,): 3.0}),
-        Profile({(HANDLE,): 9.0}),
-    ]
-    assert profiling.median(every).chains == {(HANDLE,): 3.0, (): 0.0}
 
 
 PAYLOAD = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import stacks, target, tools
+from duetbench.app import interpreters, stacks, target
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
@@ -70,7 +70,7 @@ def test_an_environment_is_made_from_a_lock_once(
         assert stacks.make_environment(stack, interpreter, QUIET)
         assert not stacks.make_environment(stack, interpreter, QUIET)
         python = stacks.executable(stack, interpreter)
-        assert tools.version(python) == f"Python {interpreter.version}", times
+        assert interpreters.identify(python).version == interpreter.version, times
         python.unlink()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bare import QUIET, Programs
-from duetbench.app import declarations, interpreters, target, tools
+from duetbench.app import declarations, interpreters, target
 from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -304,7 +304,7 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     interpreter = interpreters.choose(tmp_path, ">=3.11", QUIET)
     assert (interpreter.origin, interpreter.free_threaded) == ("found", False)
     assert interpreter.name == ".".join(interpreter.version.split(".")[:2])
-    assert tools.version(interpreter.executable) == f"Python {interpreter.version}"
+    assert interpreters.identify(interpreter.executable).version == interpreter.version
     assert interpreter.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
     assert not (interpreter.executable.parent.parent / "pyvenv.cfg").exists()
     with pytest.raises(SetupError, match=r"finding Python 3\.99 .*; choose another one by --with"):

@@ -12,7 +12,6 @@ from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
 from duetbench.judge.pairs import CaseDuets, Mode
-from duetbench.report.report import Report
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
@@ -32,10 +31,10 @@ SAME: Final = measured(Verdict.SAME, 1.0004, 0.9961, 1.0047, detectable=0.0081, 
 OPEN: Final = measured(Verdict.UNKNOWN, 1.006, 0.991, 1.021, detectable=0.021, lack="time")
 OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 LATE: Final = Finding(
-    case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a duet", lack="time"
+    case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a pair", lack="time"
 )
 DISTURBED: Final = LATE.model_copy(
-    update={"why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
+    update={"why": "none of 33 pairs was usable: host_noise", "lack": "quiet"}
 )
 BROKEN: Final = Finding(case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>")
 
@@ -137,8 +136,3 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
     base = {**BASE, **{metric: BASE.get(metric, 1.0) for metric in ratios}}
     head = {metric: value * ratios.get(metric, 1.0) for metric, value in base.items()}
     return {"base": base, "head": head}
-
-
-def lines(report: Report, title: str) -> tuple[tuple[str, str], ...]:
-    """The lines of a section; none if the report lacks it."""
-    return next((tuple(s.lines) for s in report.sections if s.title == title), ())

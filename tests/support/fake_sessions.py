@@ -98,7 +98,7 @@ class FakeInstruments(Real):
         return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(update={"seconds": 5})
 
     def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
+        self, sides: tuple[SideCase, SideCase], limit: float, ends: float = 0.0
     ) -> Instructions | str:
         assert limit > 0
         assert ends > self.now

@@ -71,7 +71,7 @@ class Given(Real):
         return tuple(duets)
 
     def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
+        self, sides: tuple[SideCase, SideCase], limit: float, ends: float = 0.0
     ) -> Instructions | str:
         assert sides
         assert 0 < limit <= ends

@@ -245,8 +245,6 @@ def test_of_30_packages_all_that_did_something_are_found(does: dict[int, float])
     assert sizes == {item: pytest.approx(1 + does[item]) for item in sizes}
     left = multiplied(does, does.keys() - sizes.keys())
     assert abs(math.log(left)) < math.log1p(0.01)
-    assert (cause.whole and cause.whole.ratio) == pytest.approx(whole)
-    assert (cause.rest and cause.rest.ratio) == pytest.approx(left)
     assert cause.reason == ""
 
 
@@ -369,8 +367,6 @@ UNCOUNTED: Final = (
         *((World(sql={s: 1}, calls={s: 30, c: 6000}), [[c], [s]],
            [f"change {c}: {CASE}: function calls {109 + 30 * (s < c)} → "])
           for s, c in ((3, 8), (8, 3))),
-        (World(sql={5: 1}, calls={5: 6030}), [[5]],
-         [f"{CASE}: function calls 109 → 6,139, SQL statements 2 → 3"]),
         # What another commit executes more is searched as well, beside a statement that costs 40 %.
         (World(count={4: 0.5, 23: 0.5}), [[4], [23]], []),
         (World(sql={4: 1}, count={4: 0.4, 9: 2.0}), [[9], [4]], []),
@@ -397,9 +393,3 @@ def test_all_commits_that_did_something_are_named(
     assert bool(world.cpu) is ("duets" in world.looks) or not shares
     if world.uncounted:
         assert tuple(world.heard[:2]) == UNCOUNTED
-
-
-def test_only_starts_are_looked_at_where_only_they_can_show_it() -> None:
-    world = World({9: 0.5}, sql={3: 1})
-    assert [named(share) for share in world.search("commits", 40, ["duets"]).shares] == [[9]]
-    assert {*world.looks} == {"duets"}

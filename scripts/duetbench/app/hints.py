@@ -6,7 +6,6 @@ A row has the sentence that helps, or what writes it; the first one wins. No val
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,15 +24,6 @@ USUAL: Final = (  # of an import that no row explains
     "If it needs variables, set them in this shell, or with --env and --env-file; if it needs "
     "files or a database, make them with --before; --with interface=asgi or =wsgi skips this import"
 )
-
-_TOO_OLD: Final = (
-    "The code or packages of {source} are too old for Python {python}: try --with python=3.11"
-)
-_REMOVED: Final = re.compile(
-    "asynchat|asyncore|distutils|imp|smtpd|aifc|audioop|cgi|cgitb|chunk|crypt|imghdr|lib2to3|"
-    "mailcap|msilib|nis|nntplib|ossaudiodev|pipes|sndhdr|spwd|sunau|telnetlib|uu|xdrlib"
-)
-"""Modules that Python 3.11 had, and newer ones lack."""
 
 _CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
 
@@ -83,22 +73,18 @@ def _path(_match: re.Match[str], symptoms: Symptoms) -> str:
 
 
 def _missing(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a module, or a part of one: of the application's own, its build may write it."""
-    name, own = match[1] or match[2], symptoms.module
+    """Of a module: of the application's own, its build may write it."""
+    name, own = match[1], symptoms.module
     top = name.partition(".")[0]
-    if top in sys.stdlib_module_names or _REMOVED.fullmatch(top):
-        return _TOO_OLD
     if f"{own}.".startswith(f"{name}."):
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
     if top == own.partition(".")[0]:
         return ""
-    if match[2]:
-        return f"The code expects another version of {top} than {{source}} has"
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
     return (
         f"{{source}} has no package with {top}: install it, or name a group, an extra or another "
-        "file by --with groups=, extras= or packages="
+        "file by --with groups=, extras= or packages=, or an older Python than {python}"
     )
 
 
@@ -133,25 +119,14 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Answers.
     r"found (?:\{.*\b)?(?:404|426)\b": _path,
     r"found (2\d\d) with": r"If that is right, add --with expect-status=\1",
-    r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
-    "and the warm-up goes as fast as it can, whatever the rate is; switch the limiter off for the "
-    "measurement",
-    r"(?i)found (?:421|400\b.*(?:host\b|disallowedhost|bad request \(400\)))": (
-        "If it serves only hosts that it knows, name one of them with --header 'Host: NAME', "
-        "perhaps with its port: 'localhost:{port}'"
-    ),
+    r"(?i)found 400\b.*(?:host\b|bad request \(400\))": "If it serves only hosts that it knows, "
+    "name one of them with --header 'Host: NAME'",
     r"found 30[1278] to https:": "It wants https: say that a proxy has it with --header "
     "'X-Forwarded-Proto: https', or switch that redirect off",
     r"found (30[12378]) to (/\S*)": r"Measure that path with --path '\2', or the redirect with "
     r"--with expect-status=\1",
-    # Applications, modules and packages.
-    r"expected an ASGI or WSGI application": "If one of its methods makes the application, write a "
-    "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
-    r"No module named 'pkg_resources'": "It is a part of setuptools before 82, which is not among "
-    "the packages of {source}: add 'setuptools<82' there, or name another file by --with packages=",
-    r"No module named '([\w.]+)'|(?:cannot import name '\w+' from|module) '([\w.]+)'": _missing,
-    # Under Python 3.14: older users of asyncio, and Pydantic 1.
-    r"no current event loop|unable to infer type for attribute": _TOO_OLD,
+    # Modules and packages.
+    r"No module named '([\w.]+)'": _missing,
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
     r"Config '(\w+)' is missing|(\w+) not found\. Declare it as envvar"
     r"|nvironment variable \"?'?(\w+)|[Ss]et the (\w+) environment variable"
@@ -165,8 +140,6 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     "upgrade head'",
     r"QueuePool limit of size": "Its pool of connections is smaller than the load, so requests "
     "wait until they fail: enlarge the pool, or add --with connections=8",
-    r"unable to open database file": "Make the folder of its database with --before "
-    "'mkdir -p FOLDER', and its tables with another --before",
     r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
     "the files that git has, and other small ones: make more with --before",
     r"(?:Connect call failed \('|connecting to |server at \")([\w.-]+)(?:', |:|\".{0,80}port )"

@@ -7,7 +7,6 @@
 - `server=granian`, `workers=4`, `env.NAME=VALUE`, `arg=--access-log`, …: how it is served.
 """
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -19,7 +18,6 @@ from duetbench.app import target
 from duetbench.app.target import Setting
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
-from duetbench.core.units import count
 
 _VARIABLE: Final = "env."
 _ARGUMENT: Final = "arg"
@@ -68,35 +66,6 @@ def read(words: Sequence[str]) -> Setting:
         raise UsageError(f"as-of={once['as-of']}: expected a date: 2026-03-01") from error
     packages = once.get("lock"), day, tuple(pins)
     return Setting(values, env, tuple(arguments), once.get("python"), *packages)
-
-
-def label_of(own: Setting, other: Setting, version: str = "", declared: Sequence[Case] = ()) -> str:
-    """Say how a side is served, `granian 2.8.7` or `2 workers`, beside another setting.
-
-    `version` is that of its server, and `declared` are the cases that say the rest.
-    """
-    words = list[str]()
-    for name in (name for name in OPTIONS if name in {*own.values, *other.values}):
-        value = own.values.get(name)
-        if value is None:
-            fields = {getattr(c if name in Case.model_fields else c.load, name)
-                      for c in declared}  # fmt: skip
-            value = fields.pop() if len(fields) == 1 else None
-        if isinstance(value, int):
-            words.append(f"{count(value)} {name if value != 1 else name.removesuffix('s')}")
-        elif value is None:
-            words.append(f"{name} as declared")
-        else:
-            words.append(f"{value} {version}".strip() if name == "server" else value)
-    if own.arguments or other.arguments:
-        arguments = shlex.join(own.arguments or other.arguments)
-        words.append(arguments if own.arguments else f"no {arguments}")
-    for name in dict.fromkeys((*own.env, *other.env)):
-        words.append(f"{name}={own.env[name]}" if name in own.env else f"no {name}")
-    return ", ".join(words)
-
-
-LOCKED: Final = "stacks as locked"  # label of a side with the stacks of the checkout
 
 
 @dataclass(frozen=True, slots=True)

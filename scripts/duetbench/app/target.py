@@ -30,7 +30,7 @@ from duetbench.app.declarations import (
 from duetbench.app.servers import AUTO, LOOPS, SERVERS, misfit
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.model import Case, EffectKind, Frozen, Interface
+from duetbench.core.model import Case, Frozen, Interface
 from duetbench.core.units import read_share, read_time
 from duetbench.host import paths
 
@@ -311,9 +311,6 @@ def is_harmless(option: str, value: str) -> bool:
     return option in _SELECTING and _LINE.fullmatch(value) is not None
 
 
-AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What one side has otherwise than its files declare.
@@ -337,10 +334,9 @@ class Setting:
     pins: tuple[str, ...] = ()
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """What says its packages, for people."""
-        day = () if self.day is None else (f"{AS_OF}{self.day}",)
-        return (*([self.lock] if self.lock else []), *day, *self.pins)
+    def packages(self) -> bool:
+        """Whether it says which packages it has."""
+        return bool(self.lock or self.day or self.pins)
 
     @property
     def served(self) -> bool:
@@ -457,27 +453,15 @@ class Configuration(Frozen):
 
     oha: OhaSpec = Field(title="The load generator.")
     limits: Annotated[
-        dict[Concern | EffectKind, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
+        dict[Concern, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
     ] = Field(
         default_factory=dict,
-        description="What is worse: a change by a share, memory = '5%', or a request of head that "
-        "does more than so many of a kind, sql = 10.",
+        description="What is worse: a change by a share, memory = '5%'.",
     )
 
     tests: Several = Field(
         default=(), description="Files and folders of tests to compare by, without an application."
     )
-
-    @property
-    def material(self) -> dict[Concern, float]:
-        """Smallest relative changes that are worse."""
-        return {name: self.limits[name] for name in MATERIAL if name in self.limits}
-
-    @property
-    def most(self) -> dict[EffectKind, float]:
-        """How often a request of head may do something."""
-        kinds: tuple[EffectKind, ...] = get_args(EffectKind)
-        return {kind: self.limits[kind] for kind in kinds if kind in self.limits}
 
 
 @functools.cache

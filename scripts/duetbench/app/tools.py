@@ -1,13 +1,12 @@
 """Programs that measuring needs: the load generator, which set-up installs, and valgrind.
 
-oha is the program of its release, which is pinned, or one of PATH; the observatory can build it.
+oha is the program of its release, which is pinned; the observatory can build it.
 valgrind is not required, and the system's; who lacks it is told the command that installs it.
 """
 
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -36,22 +35,10 @@ Build = Callable[[OhaSpec, Path, Narrator], None]
 """Builds the load generator into a folder."""
 
 
-def version(program: Path | str) -> str | None:
-    """Ask a program for its `--version`, without its name; None if it does not answer."""
-    try:
-        process = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    first = (process.stdout or process.stderr).strip().splitlines()
-    return first[0].removeprefix(Path(program).name).strip() if first else None
-
-
 def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) -> bool:
     """Install oha unless the right one is there; return whether it did.
 
-    It is the program of its release, which is pinned, or else that on PATH, or what `build` makes.
+    It is the program of its release, which is pinned, or else what `build` makes.
 
     Raises SetupError if that is not possible here, with what is missing, and for another checksum.
     """
@@ -61,16 +48,11 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) ->
         program.parent.mkdir()
         if reason := _fetch(spec, program, narrator):
             lost = f"a prebuilt oha {spec.version} is not available ({reason})"
-            own = shutil.which("oha")
-            if own is not None and version(own) == spec.version:
-                narrator.say(f"{lost}: duetbench uses {own}")
-                shutil.copy2(own, program)
-            elif build is not None:
-                narrator.say(f"{lost}: it is built from source")
-                shutil.rmtree(program.parent)
-                build(spec, staging, narrator)
-            else:
-                raise SetupError(f"{lost}: connect to the network, or put it on PATH")
+            if build is None:
+                raise SetupError(f"{lost}: connect to the network, or name a mirror in {RELEASES}")
+            narrator.say(f"{lost}: it is built from source")
+            shutil.rmtree(program.parent)
+            build(spec, staging, narrator)
         digest = cache.sha256(program)
         origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
         return {"version": spec.version, "sha256": digest, "origin": origin}

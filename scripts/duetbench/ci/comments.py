@@ -8,10 +8,10 @@ a formula; within an element, as GitHub advises, a dollar is only a dollar.
 
 A hidden first line identifies duetbench's own comments, and its issues:
 
-    <!-- duetbench:comparison {"name":"shop"} -->
+    <!-- duetbench:comparison {} -->
 
 Anybody can write such a line, so it counts only in comments by the bot's account. A new report
-replaces the text of a comment; several applications of a repository have one comment each.
+replaces the text of a comment.
 """
 
 import json
@@ -85,21 +85,16 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
     return values
 
 
-def publish(
-    github: GitHub, pull: int, kind: str, body: str, name: str = "", *, begin: bool = True
-) -> tuple[str, str]:
-    """Write the comment of a kind and name in place of its old text; return what was done, where.
+def publish(github: GitHub, pull: int, kind: str, body: str) -> tuple[str, str]:
+    """Write the comment of a kind in place of its old text; return what was done, where.
 
-    Without `begin`, only an existing comment is written; if there is none, the address is empty.
     Raises ServiceError.
     """
-    body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
-    old = own(github, pull, kind, name)
-    if not (old or begin):
-        return "nothing to say: nothing changed", ""
+    body = cut(f"{marker(kind, {})}\n{body.rstrip()}")
+    old = own(github, pull, kind)
     new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
     # A lost answer may have left a second one.
-    remove(github, (own(github, pull, kind, name) if new else old)[1:])
+    remove(github, (own(github, pull, kind) if new else old)[1:])
     if new:
         return "created", new["html_url"]
     if old[0]["body"] == body:
@@ -113,14 +108,12 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
     return (entry["user"] or {}).get("login") == BOT
 
 
-def own(github: GitHub, pull: int, kind: str, name: str = "") -> list[dict[str, Any]]:
-    """Return the bot's comments of a kind and name, the oldest first; normally at most one."""
+def own(github: GitHub, pull: int, kind: str) -> list[dict[str, Any]]:
+    """Return the bot's comments of a kind, the oldest first; normally at most one."""
     return [
         comment
         for comment in github.get_all(f"/issues/{pull}/comments")
-        if is_ours(comment)
-        and (values := marker_values(kind, comment["body"])) is not None
-        and values.get("name", "") == name
+        if is_ours(comment) and marker_values(kind, comment["body"]) is not None
     ]
 
 
@@ -133,7 +126,7 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
 def report(comparison: Comparison, cause: Cause | None = None) -> str:
     """Return a comparison as text without effects, with its cause."""
     lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
-    lines = as_markdown(comparison, lead=lead, end="").splitlines(keepends=True)
+    lines = as_markdown(comparison, lead=lead).splitlines(keepends=True)
     # Indented code has no effects, and stays as it is.
     body = "".join(line if line.startswith("    ") else _break(line) for line in lines)
     return cut(body, LIMIT - _ROOM)

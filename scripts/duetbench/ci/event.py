@@ -23,32 +23,27 @@ def merge_base(github: GitHub, branch: str, head: str) -> str:
     return str(github.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
 
 
-def measured_pulls(
-    github: GitHub, run: Mapping[str, Any], base: str = ""
-) -> list[tuple[int, str, str]]:
+def measured_pulls(github: GitHub, run: Mapping[str, Any]) -> list[tuple[int, str, str]]:
     """Return number, base and head of the open pull requests whose head a run measured.
 
     An event from a fork names no pull request, and the run's own statements prove nothing.
-    `base`: compare their heads with it instead of their own bases. Raises ServiceError.
+    Raises ServiceError.
     """
     if run["event"] != "pull_request" or not (run["head_repository"] and run["head_branch"]):
         return []  # of a fork or a branch that has been removed
     head, owner = run["head_sha"], run["head_repository"]["owner"]["login"]
     return [
-        (pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
+        (pull["number"], merge_base(github, pull["base"]["ref"], head), head)
         for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
         if pull["head"]["sha"] == head
     ]
 
 
-def sides(
-    name: str, event: Mapping[str, Any], sha: str, github: GitHub, base: str = ""
-) -> tuple[str | None, str]:
+def sides(name: str, event: Mapping[str, Any], sha: str, github: GitHub) -> tuple[str | None, str]:
     """Return base and head of an event `name`; no base: the head has nothing to compare with.
 
-    `base`: another branch or commit. Raises UsageError for events that others can start and that
-    have this repository's rights. Raises ServiceError if GitHub knows no common
-    commit.
+    Raises UsageError for events that others can start and that have this repository's rights, and
+    ServiceError if GitHub knows no common commit.
     """
     if name in _OPEN:
         raise UsageError(
@@ -62,6 +57,6 @@ def sides(
     elif name == "push":
         head, before = event["after"], event["before"]
         default = "" if before == NONE else before
-    start = base or default or event["repository"]["default_branch"]
+    start = default or event["repository"]["default_branch"]
     left = merge_base(github, start, head)
     return None if left == head else left, head

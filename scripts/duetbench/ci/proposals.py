@@ -25,8 +25,8 @@ CAUSE: Final = "cause.json"
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
-    """Check the comparison of two commits, whose author may have written all of it; write it too.
+def proposal(sent: Files, base: str, head: str) -> str:
+    """Return the text of a comparison of two commits, whose author may have written all of it.
 
     It may come with its cause. Raises ArtifactError if it is not what was requested, or has values
     that cannot be shown; then nothing of it may be shown.
@@ -47,7 +47,7 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
         if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
-        return comparison, comments.report(comparison, cause)
+        return comments.report(comparison, cause)
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
 

@@ -168,7 +168,6 @@ def run(
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)
-    extent.require_sense(contrast)
     if why:
         require_code("--why", contrast)
     count = extent.only == "counts"
@@ -212,7 +211,7 @@ def run(
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     code = exit_code(comparison, effects=seen, answers=answers, statements=statements)
-    text = as_markdown(comparison, lead=(check_line(comparison, code),))
+    text = as_markdown(comparison, lead=(check_line(code),))
     write_summary(text)
     try:
         write_reports(files, texts_of(comparison) | {".md": lambda: text})
@@ -257,14 +256,14 @@ def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, b
 def announce(reporter: "Reporter", session: "Session") -> None:
     """Say what is compared, and how much of the change the requests run."""
     from duetbench.report import findings
-    from duetbench.report.report import side_texts
+    from duetbench.report.report import side_text
 
     sides = session.sides
     if session.coverage:
         reporter.say(findings.covers(session.coverage))
     if sides.empty_reason:
         return
-    reporter.say(" → ".join(side_texts(sides.base.record, sides.head.record, sides.packages)))
+    reporter.say(" → ".join(map(side_text, (sides.base.record, sides.head.record))))
     for pair in sides.pairs:
         if seen := session.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):

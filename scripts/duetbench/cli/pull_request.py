@@ -1,11 +1,9 @@
 """`duetbench ci sides`, `compare` and `report`: compare a pull request, and comment on it."""
 
 import os
-import re
 import shlex
 import shutil
 import tempfile
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,7 +13,6 @@ from duetbench.app.project_tests import default_tests
 from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.ci.archives import Files
 from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
 from duetbench.core.change import Cause
@@ -26,54 +23,32 @@ from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.report.report import check_line
 
 ARTIFACT: Final = "duetbench"
-"""Artifact that a job of `action.yml` uploads; a named application adds `-NAME`."""
-
-_ARTIFACT: Final = re.compile(rf"{ARTIFACT}(?:-([A-Za-z0-9][A-Za-z0-9._-]{{0,59}}))?")
-_NAMES: Final = 10
-"""Most applications of one run: whoever uploads artifacts could get a comment for each."""
+"""Artifact that a job of `action.yml` uploads."""
 
 _SECRET: Final = {git.TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
 """Variables that are kept from untrusted code."""
 
-BaseOption = Annotated[
-    str,
-    Option(
-        "--base",
-        metavar="REVISION",
-        help="Branch or commit that the head left; default: from the event.",
-    ),
-]
 
-
-def sides_command(
-    base: BaseOption = "",
-    name: Annotated[
-        str, Option("--name", metavar="NAME", help="The application's name, if there are several.")
-    ] = "",
-) -> None:
+def sides_command() -> None:
     """Find what to compare a pull request or a push with, and fetch missing commits.
 
-    $ duetbench ci sides --base main
+    $ duetbench ci sides
 
     A pull request's head is compared with the commit where it left its base, a push with the commit
     before it, anything else with the commit where it left the default branch. Also reports the
-    folder and name of the result's upload. Run it in a folder of the checkout; needs GITHUB_TOKEN
-    with contents: read.
+    folder for the result. Run it in a folder of the checkout; needs GITHUB_TOKEN with contents:
+    read.
     """
-    root = Path.cwd()
-    artifact = f"{ARTIFACT}-{name}" if name else ARTIFACT
-    if not _ARTIFACT.fullmatch(artifact):
-        raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
-    context = Context(os.environ)
+    root, context = Path.cwd(), Context(os.environ)
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
-        before, head = event.sides(context.event_name, context.event(), sha, github, base)
-    to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
+        before, head = event.sides(context.event_name, context.event(), sha, github)
+    to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), ARTIFACT)
     if before is None:
         write_summary("Nothing to compare with: there is no commit before this one.")
     else:
         _fetch(root, (before, head))
-    values = {"base": before or "", "head": head, "artifact": artifact, "to": str(to)}
+    values = {"base": before or "", "head": head, "to": str(to)}
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
     actions.outputs(values)
@@ -110,15 +85,14 @@ def compare_command(
     only releases differ, it adds the one behind it. The job's summary shows all of it. The commands
     that start the application get none of the job's tokens.
 
-    INPUT_APP, INPUT_PATH, INPUT_REQUESTS, INPUT_TESTS, INPUT_BUDGET, INPUT_ONLY, INPUT_LIMITS,
-    INPUT_ARGS and INPUT_FAIL_ON are what `action.yml` says of them. Exit code 0: compared, whatever
-    the result; 1: it is worse, and INPUT_FAIL_ON is slower; others as of `duetbench compare`, if
-    nothing could be measured.
+    INPUT_APP, INPUT_PATH, INPUT_TESTS, INPUT_BUDGET, INPUT_ARGS and INPUT_FAIL_ON are what
+    `action.yml` says of them. Exit code 0: compared, whatever the result; 1: it is worse, and
+    INPUT_FAIL_ON is slower; others as of `duetbench compare`, if nothing could be measured.
     """
     fail_on = os.environ.get("INPUT_FAIL_ON") or "never"
     if fail_on not in {"never", "slower"}:
         raise UsageError(f"fail-on {fail_on!r}: expected never or slower")
-    target = [*_lines("--app", "APP"), *_lines("--path", "PATH"), *_lines("--request", "REQUESTS")]
+    target = [*_lines("--app", "APP"), *_lines("--path", "PATH")]
     try:
         target += shlex.split(args := os.environ.get("INPUT_ARGS", ""))
     except ValueError as error:
@@ -136,14 +110,13 @@ def compare_command(
     report.mkdir(parents=True)
     file = report / proposals.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
-    which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
     why = ("--why",) if loads else ()
-    code = _call("compare", *sides, *target, "-o", str(file), *why, *which) or 0
+    code = _call("compare", *sides, *target, "-o", str(file), *why) or 0
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
         files.write(report / proposals.CAUSE, cause)
-    write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
+    write_summary(f"{check_line(code)}\n\n{comments.report(comparison, cause)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
@@ -184,11 +157,7 @@ def _call(*words: str) -> Any:
 
 
 def report_command(
-    base: BaseOption = "",
     words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
-    only_if_changed: Annotated[
-        bool, Option("--only-if-changed", help="Begin no comment if nothing changed.")
-    ] = False,
 ) -> None:
     """Comment on a pull request with the results, in place of the comment before.
 
@@ -196,8 +165,7 @@ def report_command(
 
     For a workflow that runs after the one that compared (`on: workflow_run`). The artifacts are
     fetched, and GitHub names the pull requests of the measured commit. The data is untrusted, and
-    is shown only if it compares that commit with the one where it left its base. A named
-    application has its own comment.
+    is shown only if it compares that commit with the one where it left its base.
 
     Needs GITHUB_TOKEN with pull-requests: write, contents: read and actions: read. Exit code 0:
     commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
@@ -207,31 +175,14 @@ def report_command(
     with GitHub(Context(os.environ)) as github:
         run = github.context.event()["workflow_run"]
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
-        sent, problems = _fetch_results(github, run["id"])
-        pulls = event.measured_pulls(github, run, base) if sent else []
-        for (number, before, head), (name, content) in product(pulls, sent.items()):
-            try:
-                comparison, text = proposals.proposal(content, before, head)
-            except ArtifactError as error:
-                problems.append(f"artifact '{name or ARTIFACT}': {error}")
-                continue
-            text = comments.sign(text, head, url, words)
-            body = f"### duetbench: {name}\n\n{text}" if name else text
-            begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
-            done, link = comments.publish(github, number, comments.KIND, body, name, begin=begin)
-            Console().say(f"{done} {link}".rstrip())
+        sent, refused = archives.fetch(github, run["id"], ARTIFACT)
+        if refused:
+            raise ArtifactError("; ".join(f"artifact {each}: {refused[each]}" for each in refused))
+        pulls = event.measured_pulls(github, run) if sent else []
+        for number, before, head in pulls:
+            text = proposals.proposal(sent[ARTIFACT], before, head)
+            body = comments.sign(text, head, url, words)
+            Console().say(" ".join(comments.publish(github, number, comments.KIND, body)))
             write_summary(body)
-    if problems:
-        raise ArtifactError("; ".join(problems))
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
-
-
-def _fetch_results(github: GitHub, run: int) -> tuple[dict[str, Files], list[str]]:
-    """Fetch what a run has compared: files by the applications' names, and what was refused."""
-    fetched, refused = archives.fetch(github, run, f"{ARTIFACT}*")
-    matches = filter(None, map(_ARTIFACT.fullmatch, sorted(fetched)))
-    sent = {match[1] or "": fetched[match[0]] for match in matches}
-    if len(sent) > _NAMES:
-        raise ArtifactError(f"run {run}: expected at most {_NAMES} comparisons")
-    return sent, [f"artifact {entry}: {reason}" for entry, reason in refused.items()]

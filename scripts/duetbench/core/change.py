@@ -25,7 +25,6 @@ class Commit(Frozen):
 
     id: str = Field(description="40 hex digits.")
     subject: str = Field(description="The first line of its message.")
-    merge: bool = False
 
     def __str__(self) -> str:
         return f"{self.id[:10]} {self.subject}"
@@ -39,7 +38,7 @@ class Share(Frozen):
     skipped: Many[str] = Field(
         default=(), description="Of several commits all but the last: why nothing tells it."
     )
-    findings: Many[Finding] = Field(min_length=1, description="First what was searched.")
+    findings: Many[Finding] = Field(min_length=1, description="What was searched.")
 
     @property
     def names(self) -> str:
@@ -60,7 +59,5 @@ class Cause(Artefact):
 
     format: Literal[1] = 1
     shares: Many[Share] = Field(default=(), description="The largest first.")
-    whole: Finding | None = Field(default=None, description="Of all packages that moved.")
-    rest: Finding | None = Field(default=None, description="Of all packages outside the shares.")
     suspects: Many[str] = Field(default=(), description="What may contain the rest.")
     reason: str = ""

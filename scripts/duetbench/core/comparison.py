@@ -85,8 +85,6 @@ class PackageChange(Frozen):
     head: str | None = Field(description="Version; null: not in this lock.")
 
     def __str__(self) -> str:
-        if self.base == self.head:
-            return f"{self.package} {self.head}, other files"
         return f"{self.package} {self.base or 'new'} → {self.head or 'gone'}"
 
 

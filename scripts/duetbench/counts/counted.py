@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Final
 
+from duetbench.app.in_process import code_of, program
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import BothSides
 from duetbench.core.comparison import RESOLUTION, Instructions
@@ -22,7 +23,6 @@ from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.counts import counting
 from duetbench.counts.counting import Rounds
-from duetbench.effects.observation import code_of, program
 
 CASE_SECONDS: Final = 8.0
 """Time in which both sides of a case are counted in parallel, mostly for imports, s."""

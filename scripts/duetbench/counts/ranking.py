@@ -36,11 +36,10 @@ def rank(
     They moved by a share of the total at least, and in the same direction in all runs: what depends
     on where memory lies moves in some of them only.
     """
-    base = match_names(base, head)
     shares: Mapping[Name, _Share] = _share_out(base, head)
     least = threshold * sum(share.base for share in shares.values())
     for before, after in runs:
-        again = _share_out(match_names(before, after), after)
+        again = _share_out(before, after)
         shares = {name: one for name, one in shares.items() if one.moved * again[name].moved > 0}
     for name, share in sorted(shares.items(), key=lambda item: -abs(item[1].moved)):
         if share.moved and abs(share.moved) >= least:
@@ -110,23 +109,3 @@ def _row(name: Name, share: _Share, base: Profile, head: Profile) -> FunctionCha
         head=share.head,
         entries=(old.entries if old else 0, new.entries if new else 0) if known else None,
     )
-
-
-def match_names(base: Profile, head: Profile) -> Profile:
-    """Give methods of base that were moved the names that head has for them.
-
-    They have the same qualified name and package, in only one file on each side.
-    """
-    went, came = base.names - head.names, head.names - base.names
-    olds, news = _single(went), _single(came)
-    new = {olds[key]: news[key] for key in olds.keys() & news.keys()}
-    return base.rename(lambda name: new.get(name, name))
-
-
-def _single(names: Iterable[Name]) -> Mapping[tuple[str, str], Name]:
-    """Those of some methods that no other one has the name of, by name and package."""
-    groups: defaultdict[tuple[str, str], list[Name]] = defaultdict(list)
-    for name in names:
-        if "." in name.name and "__" not in name.name and "<" not in name.name:
-            groups[name.name, name.package].append(name)
-    return {key: name for key, (name, *others) in groups.items() if not others}

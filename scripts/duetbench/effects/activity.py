@@ -33,9 +33,6 @@ CALL = "--call"
 COUNT = "--count"
 """The option before a function whose instructions are counted."""
 
-FOLDER = "DUETBENCH_SUITE_FOLDER"
-"""The variable with the copy of the repository."""
-
 Event = tuple[str, str, str]
 """Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
 

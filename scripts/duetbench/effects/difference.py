@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from duetbench.app import case_names
 from duetbench.app.expectation import check_answer
+from duetbench.app.in_process import code_of, program
 from duetbench.app.inside import process as inside
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import BothSides, SideCase
@@ -37,7 +38,6 @@ from duetbench.core.model import (  # one of these is a type of `Activity`
 from duetbench.core.text import short
 from duetbench.effects import activity, answers
 from duetbench.effects.activity import PROGRAM, Activity, Name
-from duetbench.effects.observation import code_of, program
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.

@@ -22,7 +22,6 @@ Run = Callable[[str], Iterable[Any]]
 
 _PLANNED = re.compile(r"\s*(select|insert|update|delete|with|values|table)\b", re.IGNORECASE)
 _PARAMETER = re.compile(r"\$(\d+)")
-_TEXT = ("query", "_query")
 _SECONDS = 5.0  # for another connection
 _IDLE, _IN_TRANSACTION = 0, 2  # of libpq
 _NUMBERS = itertools.count()
@@ -83,7 +82,7 @@ def _ask_psycopg(cursor: Any, query: Any, params: Any) -> str:
 def _ask_asyncpg(sender: Any, variables: Mapping[str, Any]) -> str:
     """Ask by a connection of our own: that of the application needs its loop, which is busy."""
     connection = getattr(sender, "_connection", sender)
-    text = next((variables[n] for n in _TEXT if n in variables), None) or sender._query
+    text = variables.get("query") or sender._query
     key = connection._addr, connection._params.database, text
     if key not in _of_asyncpg:
         worker = threading.Thread(target=_connect_and_ask, args=(connection, text, key))

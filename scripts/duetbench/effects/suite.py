@@ -31,7 +31,7 @@ from duetbench.core.model import (
 )
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
-from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity, Operation
+from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Activity, Operation
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
 
@@ -117,7 +117,7 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
         out, log = folder / "requests.jsonl", folder / "log"
         private = suite.private()
         (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-        env = {**_environment(suite, place), OUT: str(out)}
+        env = {**suite.environment(place), OUT: str(out)}
         _run(_argv(suite, only), env, place, log, tick)
         hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
         ends = json.loads(lines.pop()) if lines else {}
@@ -133,12 +133,8 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
 def program(suite: Suite, place: Path, name: str) -> Iterator[Program]:
     """Return what calls a function of a copy again and again, to be counted."""
     payload = ("-m", PROGRAM, COUNT, name)
-    environment = _environment(suite, place)
-    yield Program(suite.python, payload, environment, place, hide=hider(suite.private()))
-
-
-def _environment(suite: Suite, place: Path) -> dict[str, str]:
-    return {**suite.environment(place), FOLDER: str(place.resolve())}
+    environment, hide = suite.environment(place), hider(suite.private())
+    yield Program(suite.python, payload, environment, place, hide=hide)
 
 
 def _argv(suite: Suite, only: Sequence[str]) -> list[str]:

@@ -33,11 +33,10 @@ from typing import IO, Any
 from urllib.parse import unquote
 
 from duetbench.app.inside import phases
-from duetbench.app.inside.phases import Unit
 from duetbench.app.inside.program import unit_of
 from duetbench.core.text import hider
 from duetbench.effects import libraries
-from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Operation
+from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Operation
 from duetbench.effects.recorder import Recorder, Round, activity, describe
 
 _LONGEST = 100_000  # bytes of a request that are kept
@@ -388,7 +387,7 @@ def pytest_cmdline_main(config: Any) -> None:
 def _log() -> Log:
     out = Path(os.environ[OUT])
     libraries.hide = hider(json.loads(out.with_name(SECRETS).read_text("utf-8")))
-    return Log(out, Path(os.environ[FOLDER]))
+    return Log(out, Path.cwd())
 
 
 def _watch_unittest(log: Log) -> None:
@@ -448,11 +447,6 @@ def _find(name: str) -> Callable[[], object]:
     return lambda: runner.run(function())
 
 
-def _count(name: str) -> Unit:
-    os.chdir(os.environ[FOLDER])
-    return unit_of(_find(name))
-
-
 def _call(log: Log, name: str) -> None:
     """Record a call of a function, after one that fills caches."""
     log.test, log.phase = name, "call"
@@ -472,7 +466,7 @@ def _call(log: Log, name: str) -> None:
 def _main() -> None:
     """Call or count functions, or run the program that the arguments name, its tests recorded."""
     if sys.argv[1] == COUNT:
-        phases.run(functools.partial(phases.measure, functools.partial(_count, sys.argv[2])))
+        phases.run(functools.partial(phases.measure, lambda: unit_of(_find(sys.argv[2]))))
     log = _log()
     if sys.argv[1] == CALL:
         for name in sys.argv[2:]:

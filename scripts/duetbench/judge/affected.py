@@ -23,17 +23,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from packaging.utils import canonicalize_name
-
 from duetbench.app import revisions
 from duetbench.app.declarations import other_keys
+from duetbench.app.in_process import MOST_PATHS
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
-from duetbench.core.comparison import Coverage, PackageChange
+from duetbench.core.comparison import Coverage, PackageChange, differences
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.effects.activity import Name
-from duetbench.effects.observation import MOST_PATHS
 from duetbench.host import git
 from duetbench.judge.pairs import Sides
 
@@ -164,38 +162,13 @@ def difference(sides: Sides) -> Diff:
     )
 
 
-def _installed(program: Path) -> dict[str, frozenset[str]]:
-    """Read the files of each package in the environment of a program: name → lines of its RECORD.
-
-    Its metadata (requirements, where it came from) are left out, but not its entry points.
-    """
-    return {
-        canonicalize_name(record.parent.name.partition("-")[0]): frozenset(
-            line
-            for line in record.read_text("utf-8").splitlines()
-            if f"{record.parent.name}/" not in line or "/entry_points.txt," in line
-        )
-        for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD")
-    }
-
-
 def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
-    """List the packages that differ in common stacks, by version or by the files installed here."""
-    changes = []
-    for stack in sorted(base.stacks.keys() & head.stacks.keys()):
-        if base.stacks[stack].digest == head.stacks[stack].digest:
-            continue
-        versions = base.stacks[stack].packages, head.stacks[stack].packages
-        files = [
-            (_installed(program), _installed(head.pythons[key]))
-            for key, program in base.pythons.items()
-            if key[0] == stack and key in head.pythons
-        ]
-        for name in sorted(versions[0].keys() | versions[1].keys()):
-            old, new = (packages.get(name) for packages in versions)
-            if old != new or any(one.get(name) != other.get(name) for one, other in files):
-                changes.append(PackageChange(stack=stack, package=name, base=old, head=new))
-    return tuple(changes)
+    """List the packages whose versions differ in common stacks."""
+    return tuple(
+        change
+        for stack in sorted(base.stacks.keys() & head.stacks.keys())
+        for change in differences(stack, base.stacks[stack].packages, head.stacks[stack].packages)
+    )
 
 
 def interpreter_changes(

@@ -13,14 +13,13 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import case_names
+from duetbench.app import case_names, in_process
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, Comparison
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import row
 from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
-from duetbench.effects import observation
 from duetbench.host.console import Narrator
 from duetbench.judge import affected
 from duetbench.judge.findings import clearest
@@ -99,7 +98,7 @@ def _profiles(
     for run in range(runs):
         show(f"{run} of {runs} runs of each side")
         with ExitStack() as stack:
-            started = [stack.enter_context(observation.program(side)) for side in sides]
+            started = [stack.enter_context(in_process.program(side)) for side in sides]
             # The padding is no multiple of what memory is aligned to.
             collect = [stack.enter_context(profiling.profile(one, 23 * run)) for one in started]
             turns.append([one() for one in collect])
@@ -165,7 +164,7 @@ def once(sides: Sides) -> list[BothSides]:
     """Return the selected cases, each piece of code once; UsageError: none, or too many."""
     by_code: dict[object, BothSides] = {}
     for pair in sides.pairs:
-        by_code.setdefault(observation.code_of(pair.head), pair.sides)
+        by_code.setdefault(in_process.code_of(pair.head), pair.sides)
     if not 1 <= len(by_code) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")

@@ -30,8 +30,6 @@ Item = TypeVar("Item")
 State = frozenset[str]
 """The names of the commits or releases that it has."""
 
-NONE: Final = State()
-
 
 def first_bad(items: Sequence[Item], ask: Callable[[Item], Answer]) -> Sequence[Item]:
     """Find the first item that shows a change which the last one shows.
@@ -94,8 +92,7 @@ class Search:
     ) -> None:
         self.unit, self.items, self.look, self.say = unit, items, cache(look), say
         self.shares: list[Share] = []
-        self.whole: Finding | None = None
-        self.rest: Comparison | None = None
+        self.seen = False  # whether anything shows the change
 
     def run(self, order: Sequence[Means] = MEANS) -> Cause:
         """Search by means in this order; duets only if no other shows anything, and then alone.
@@ -103,23 +100,17 @@ class Search:
         Raises DuetbenchError if the states without any and with all cannot be compared.
         """
         reason, suspects = "", list[str]()
-        rows = [(self._row(NONE), order)]
+        rows = [(self._row(State()), order)]
         for row, means in rows:  # which a search extends by the rows that it leaves
             try:
                 rows += self._search(row, means)
             except DuetbenchError as problem:
-                if not (self.whole or isinstance(problem, StuckError)):
+                if not (self.seen or isinstance(problem, StuckError)):
                     raise
                 reason = short(str(problem))
                 suspects += getattr(problem, "suspects", ()) or self._names(row[0], row[-1])
-        whole = self.whole
-        return Cause(
-            shares=tuple(sorted(self.shares, key=lambda share: -_size(share.findings[0]))),
-            whole=whole,
-            rest=self.rest.of(whole.case, whole.subject) if self.rest and whole else None,
-            suspects=tuple(suspects),
-            reason=reason,
-        )
+        shares = sorted(self.shares, key=lambda share: -_size(share.findings[0]))
+        return Cause(shares=tuple(shares), suspects=tuple(suspects), reason=reason)
 
     def _row(self, base: State) -> Sequence[State]:
         """Return the states of base, and with ever more of the other items."""
@@ -139,13 +130,12 @@ class Search:
         """
         means, moved = self._first(row, order)
         if not moved:
-            if self.whole is None:
-                raise StuckError("measured again, the whole change is not seen")
-            return ()
-        whole = max(moved, key=_size)
-        self.whole, self.rest = self.whole or whole, None
-        found, unknown = self._narrow(row, whole, means)
-        start, end = row.index(found[0]) - 1, row.index(found[-1])
+            if self.seen or self.unit == "commits":
+                return ()
+            raise StuckError("measured again, the whole change is not seen")
+        self.seen, whole = True, max(moved, key=_size)
+        states, unknown = self._narrow(row, whole, means)
+        start, end = row.index(states[0]) - 1, row.index(states[-1])
         if TIME_IS_UP in unknown:
             raise StuckError(TIME_IS_UP, self._names(row[start], row[end]))
         if self.unit == "commits":
@@ -161,10 +151,8 @@ class Search:
         if main is None or not (main.base != main.head if main.exact else _changed(main)):
             raise StuckError(f"{names[0]} alone does not show the change")
         names += sorted({move.package for move in shown.packages} & self.items.keys() - {*names})
-        own = (each for each in shown.findings if each.case == whole.case and each.moved)
-        findings = dict.fromkeys((main, *(each for each in own if means_of(each) == means)))
         named = [self.items[name] for name in names]
-        fields = {self.unit: named, "skipped": unknown, "findings": tuple(findings)}
+        fields = {self.unit: named, "skipped": unknown, "findings": (main,)}
         self.shares.append(Share.model_validate(fields))
         left = order[order.index(means) :]
         left = [each for each in left if (each == "duets") == (means == "duets")]
@@ -187,7 +175,6 @@ class Search:
             figures = [each for each in comparison.findings if means_of(each) == means]
             if moved := [each for each in figures if each.moved or _changed(each)]:
                 return means, moved
-            self.rest = comparison
             failure = _why(comparison, INSTRUCTIONS)
         return order[-1], ()
 
@@ -218,8 +205,8 @@ class Search:
             self.say(f"{name}: {'has the change' if has else 'not yet'}")
             return "yes" if has else "no"
 
-        found = first_bad(row[1:], ask)
-        return found, tuple(unknown[state] for state in found[:-1])
+        states = first_bad(row[1:], ask)
+        return states, tuple(unknown[state] for state in states[:-1])
 
     def _look(self, before: State, after: State, means: Means, whole: Finding) -> Comparison:
         return self.look(before, after, means, whole.case if means == "duets" else "")

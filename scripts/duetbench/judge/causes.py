@@ -58,20 +58,16 @@ def looks(
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
-    """List the commits after GOOD up to BAD, oldest first, of a branch merged only the merge.
+    """List the commits after GOOD up to BAD, oldest first, of a merged branch only the merge.
 
     Raises UsageError if a name is no commit, or there is none between.
     """
     ends = [revisions.resolve(root, name).commit for name in (good, bad)]
-    log = ["log", "--first-parent", "--reverse", "--format=%H %p%x00%s", f"{ends[0]}..{ends[1]}"]
-    commits = []
-    for line in git.ask(root, *log).splitlines():
-        ids, _, subject = line.partition("\0")
-        commit, *parents = ids.split()
-        commits.append(Commit(id=commit, subject=subject, merge=len(parents) > 1))
-    if not commits:
+    log = ["log", "--first-parent", "--reverse", "--format=%H %s", f"{ends[0]}..{ends[1]}"]
+    lines = [line.partition(" ") for line in git.ask(root, *log).splitlines()]
+    if not lines:
         raise UsageError(f"no commit is between {good} and {bad}: is {good} the earlier one?")
-    return tuple(commits)
+    return tuple(Commit(id=commit, subject=subject) for commit, _, subject in lines)
 
 
 def search_commits(
@@ -210,21 +206,19 @@ def pins(
 ) -> list[str]:
     """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
-    `old` and `new` are the versions of both locks, whose texts are the `ends`. A package with
-    several versions, one per platform, cannot be pinned to one of them, nor one that is a commit.
+    `old` and `new` are the versions of both locks, whose texts are the `ends`. A package without
+    one version, such as one per platform or a commit, cannot be pinned.
     """
     free = {
         name
-        for text in ends
-        for name, version in stacks.versions(text).items()
-        if " and " in version
-    } | {name for some in (old, new) for name in some if some[name].startswith(stacks.GIT)}
-    found = []
-    for name in sorted({**old, **new}.keys() - free):
+        for versions in (old, new, *map(stacks.versions, ends))
+        for name, version in versions.items()
+        if " and " in version or version.startswith(stacks.GIT)
+    }
+    words = []
+    for name in sorted({*old, *new} - free):
         before, after = {**new, **old}[name], {**old, **new}[name]
-        if name in moving or before == after:
-            found.append(f"{name}=={after}")
-        else:
-            low, high = sorted((before, after), key=Version)
-            found.append(f"{name}>={low},<={high}")
-    return found
+        low, high = sorted((before, after), key=Version)
+        exact = name in moving or low == high
+        words.append(f"{name}=={after}" if exact else f"{name}>={low},<={high}")
+    return words

@@ -26,12 +26,10 @@ from duetbench.core.comparison import (
     Duet,
     Instructions,
 )
-from duetbench.core.errors import CountError, RecordError, UsageError
+from duetbench.core.errors import RecordError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, ResultStatus
-from duetbench.core.text import short
+from duetbench.core.model import ResultStatus
 from duetbench.core.units import utc_now
-from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen
@@ -40,7 +38,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair, Sides, require_code
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 
@@ -81,16 +79,6 @@ class Extent:
     material: Mapping[Concern, float] = field(default_factory=dict)
     seed: int = DEFAULT_SEED
 
-    def require_sense(self, contrast: Contrast) -> None:
-        """Refuse what contradicts itself; raises UsageError, or CountError without Valgrind."""
-        _ = contrast.settings  # which refuses wrong words
-        if self.start and self.only:
-            raise UsageError("--start and --only were given: choose one")
-        if self.only:
-            require_code("--only", contrast)
-        if self.only == "counts" and (lacking := counting.missing()):
-            raise CountError(lacking)
-
 
 class InterruptedComparison(InterruptedRun):
     """The comparison was interrupted; the partial result is attached, and already saved."""
@@ -123,15 +111,14 @@ def compare(
         InterruptedComparison: It was interrupted; the partial result is saved.
         DuetbenchError: As `preparation.prepare` and `Session.measure`.
     """
-    extent.require_sense(contrast)
     declared = target.configuration(project.repository)
     place = paths.project_state(project.repository)
-    extent = replace(extent, material={**declared.material, **extent.material})
+    extent = replace(extent, material={**declared.limits, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:
         scope = Scope(extent.select, reporter, copies, not extent.only, patience)
         both = prepare(project, contrast, scope)
-        session = Session(both, extent, reporter, Real(), most=declared.most)
+        session = Session(both, extent, reporter, Real())
         if words:
             session.reproduce = command(both.base.record, both.head.record, words)
             session.to_repeat = notes
@@ -151,7 +138,6 @@ class Session(Loop):
 
     Attributes:
         sides: With the cases to compare: all, until `observe` leaves those that can differ.
-        most: How often a request of head may do something.
         seen: What one request does.
         coverage: How much of the changed code the requests enter.
         reproduce: The command for a terminal, and `to_repeat`, what it lacks.
@@ -164,15 +150,13 @@ class Session(Loop):
         reporter: Reporter,
         instruments: Real,
         *,
-        most: Mapping[EffectKind, float] | None = None,
         seen: Seen | None = None,
-        coverage: Coverage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(instruments.duets, reporter, extent.seed, clock)
-        self.sides, self.extent, self.most = sides, extent, most or {}
-        self.instruments = instruments
-        self.seen, self.coverage = seen or Seen(), coverage
+        self.sides, self.extent, self.instruments = sides, extent, instruments
+        self.seen = seen or Seen()
+        self.coverage: Coverage | None = None
         self.reproduce, self.to_repeat = "", tuple[str, ...]()
         self.limits = {**MATERIAL, **extent.material}
         self.budget = math.inf if extent.seconds is None else extent.seconds
@@ -211,11 +195,8 @@ class Session(Loop):
                 soonest = rule.FEWEST * min(map(self.seconds, self.sides.pairs), default=0.0)
                 if soonest <= self.left:
                     self.run(self.ends)
-                self._note_loads()
-            pairs = self.sides.pairs
-            if any(pair.usable for pair in pairs) or not any(pair.void for pair in pairs):
-                for reason in dict.fromkeys(self.seen.reasons.values()):
-                    self.note(f"what one request does was not observed: {short(reason)}")
+            for reason in dict.fromkeys(self.seen.reasons.values()):
+                self.note(f"what one request does was not observed: {reason}")
         except InterruptedRun as interruption:
             self.note(f"interrupted by {interruption} at {utc_now()}")
             partial = self.comparison("partial")
@@ -254,11 +235,9 @@ class Session(Loop):
             count_each(count, sides, self.counts, lambda: ends - self.clock(), note, ends)
 
     def _counted(self) -> Sequence[Pair]:
-        """List the pairs that are counted: not starts, nor requests that run the same code."""
-        extent, reach = self.extent, self.coverage
-        same = reach is not None and reach.alone and not reach.entered and not extent.only
-        none = same or extent.start or extent.only == "effects"
-        return [] if none else [pair for pair in self.sides.pairs if not pair.alike]
+        """List the pairs that are counted: not starts, nor sides that execute the same."""
+        none = self.extent.start or self.extent.only == "effects"
+        return [pair for pair in self.sides.pairs if not (none or pair.alike)]
 
     def open(self) -> Mapping[Pair, int]:
         """List the cases that need another duet and for which there is time, at least one.
@@ -283,24 +262,6 @@ class Session(Loop):
         if known := rule.evidence(pair, pair.leading[0], self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[pair.leading[0]].noun} {change} so far")
-
-    def _note_loads(self) -> None:
-        """Note what was unusual in the duets."""
-        for pair in self.sides.pairs:
-            name, load = pair.case.id, pair.case.load
-            if fewer := [duet for duet in pair.all if duet.connections]:
-                wait, few = fewer[0].wait, fewer[0].connections
-                takes = f"waits {units.seconds(wait)}" if wait else "takes long"
-                of = f"of its {load.connections} connections"
-                self.note(f"{name}: a request {takes}, so duets use {few} {of}, without a queue")
-            if pair.overloaded:
-                rate = units.rate(load.rate or 0.0)
-                queue = "its times are those of a queue, and are not judged"
-                self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        if lost := sum(not pair.all for pair in self.sides.pairs):
-            some = f"{lost} of {len(self.sides.pairs)} cases"
-            what = some if len(self.sides.pairs) > 1 else "anything"
-            self.note(f"the budget is too small to measure {what}")
 
     def note(self, sentence: str) -> None:
         """Tell and record something."""
@@ -341,7 +302,7 @@ class Session(Loop):
                 )
                 for pair in pairs
             ),
-            findings=rule.judge(pairs, self.limits, self.most, loaded=not extent.only),
+            findings=rule.judge(pairs, self.limits, loaded=not extent.only),
             reproduce=self.reproduce,
             to_repeat=self.to_repeat if self.reproduce else (),
             nothing=sides.empty_reason,

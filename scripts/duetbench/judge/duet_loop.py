@@ -14,7 +14,6 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final
 
 from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
@@ -34,9 +33,6 @@ from duetbench.judge.pairs import Mode, Pair, join_reasons
 
 Take = Callable[..., tuple[Duet, ...]]
 """Takes a sample of each of some pairs; see `instruments.Real.duets`."""
-
-_TRUST: Final = 15.0
-"""Weight of what is planned, in s, against what duets have taken so far."""
 
 
 class Reporter(Progress):
@@ -110,7 +106,6 @@ class Loop:
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.order = 0
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
-        self._taken = self._planned = _TRUST
 
     def open(self) -> Mapping[Pair, int]:
         """List the cases that need another duet, with the fewest until their next decision."""
@@ -138,14 +133,12 @@ class Loop:
 
     def launch(self, group: Sequence[Pair], remaining: float) -> None:
         """Take a sample of each case of a group, which shares a server."""
-        first, planned = group[0], _planned(group)
+        first = group[0]
         self._head_first[first.server] = not (head_first := self._head_first[first.server])
         self.reporter.work(first.case.id, self.order, remaining)
         duets = self.take(group, head_first=head_first, order=self.order)
-        self._planned += planned * len(duets) / len(group)  # a failure leaves fewer duets
         for pair, duet in zip(group, duets, strict=False):
             self.order += 1
-            self._taken += duet.seconds
             self.add(pair, duet)
             self.reporter.report(duet)
 
@@ -153,7 +146,7 @@ class Loop:
         """Predict the seconds of one duet per case: those that a case had, or else as planned."""
         new = [pair for pair in pairs if not pair.all]
         known = (statistics.fmean(d.seconds for d in p.all) for p in pairs if p.all)
-        return max(1.0, sum(known) + self._taken / self._planned * _planned(new)) if pairs else 0.0
+        return max(1.0, sum(known) + _planned(new)) if pairs else 0.0
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:
         """Predict the seconds until each case has had so many more duets, in rounds."""

@@ -6,7 +6,7 @@ such as memory that requests keep, whichever saw more decides, and one finding s
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from duetbench.core import units
@@ -79,16 +79,14 @@ def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
 # What one request does.
 
 
-def of_effects(
-    case: Case, effects: Effects, most: Mapping[EffectKind, float] | None = None
-) -> tuple[Finding, ...]:
-    """Judge what one request does, and what it keeps; `most`: how often head may do something."""
-    return sort(_of_request(case.id, effects, most or {}))
+def of_effects(case: Case, effects: Effects) -> tuple[Finding, ...]:
+    """Judge what one request does, and what it keeps."""
+    return sort(_of_request(case.id, effects))
 
 
-def _of_request(case: str, effects: Effects, most: Mapping[EffectKind, float]) -> Iterator[Finding]:
+def _of_request(case: str, effects: Effects) -> Iterator[Finding]:
     for kind in (*effects.totals, *effects.unsteady):
-        yield _of_kind(case, effects, kind, most.get(kind))
+        yield _of_kind(case, effects, kind)
     kept = {"base": effects.kept_base, "head": effects.kept_head}
     update = _of_memory(effects)
     if update or any(memory and memory.course == "constant" for memory in kept.values()):
@@ -113,7 +111,7 @@ def _of_request(case: str, effects: Effects, most: Mapping[EffectKind, float]) -
         )
 
 
-def _of_kind(case: str, effects: Effects, kind: EffectKind, most: float | None) -> Finding:
+def _of_kind(case: str, effects: Effects, kind: EffectKind) -> Finding:
     finding = Finding(case=case, subject=kind, verdict=Verdict.SAME, exact=True)
     if kind in effects.unsteady:
         why = f"varies within a side: {effects.unsteady[kind]}"
@@ -123,8 +121,6 @@ def _of_kind(case: str, effects: Effects, kind: EffectKind, most: float | None) 
     update: dict[str, Any] = {} if kind == "plan" else {"base": base, "head": head}
     if effects_of_kind:
         update |= {"verdict": Verdict.DIFFERENT, **_details(effects_of_kind)}
-    if most is not None and head > most:
-        update |= {"verdict": Verdict.WORSE, "why": f"more than the limit {most:g}"}
     return finding.model_copy(update=update)
 
 

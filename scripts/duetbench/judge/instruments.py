@@ -22,7 +22,7 @@ from typing import Final
 
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
-from duetbench.core.comparison import Duet, Instructions, SideName
+from duetbench.core.comparison import Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
 from duetbench.core.protocol import duet_load
@@ -74,22 +74,14 @@ class Real:
         log = self._logs(first.case.id)
         if first.mode is Mode.TOGETHER:
             return duet.perform(sides, log, head_first=head_first, order=order)
-        perform = self.start if first.mode is Mode.START else self.launch
-        return (by_turns(*sides[0], perform, head_first=head_first, order=order),)
+        perform = start.perform if first.mode is Mode.START else launch.perform
 
-    def launch(self, side: SideCase) -> Launch:
-        """Launch one side with nothing beside it."""
-        return launch.perform(side, self._logs(side.case.id)("head"))
+        def alone(side: SideCase) -> Launch:
+            return perform(side, self._logs(side.case.id)("head"))
 
-    def start(self, side: SideCase) -> Launch:
-        """Start one side with nothing beside it, without load."""
-        return start.perform(side, self._logs(side.case.id)("head"))
+        return (by_turns(*sides[0], alone, head_first=head_first, order=order),)
 
-    def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
-    ) -> Instructions | str:
-        """Count both sides' instructions; see `counted.instructions`."""
-        return counted.instructions(sides, limit, ends)
+    instructions = staticmethod(counted.instructions)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"

@@ -50,11 +50,6 @@ class Mode(Enum):
     ALONE = "a turn: a launch of each side alone, one right after the other"
     START = "a turn: a start of each side alone, without load"
 
-    @property
-    def noun(self) -> str:
-        """What a sample is called."""
-        return "duet" if self is Mode.TOGETHER else "turn"
-
 
 class CaseDuets:
     """What is known of one case: the duets as they come in, and what was seen without any.
@@ -75,9 +70,8 @@ class CaseDuets:
         waits: Whether most usable duets leave cores idle, so that times show what handlers wait.
     """
 
-    def __init__(self, case: Case, mode: Mode = Mode.TOGETHER, *, timed: bool = False) -> None:
-        self.case, self.mode = case, mode
-        self._timed, self.waits = timed, False
+    def __init__(self, case: Case, mode: Mode = Mode.TOGETHER) -> None:
+        self.case, self.mode, self.waits = case, mode, False
         self.seen: Effects | None = None
         self.counts: Instructions | str | None = None
         self.all: list[Duet] = []
@@ -105,7 +99,6 @@ class CaseDuets:
         self.leading, self.tails = choose_metrics(
             self.case,
             start=self.mode is Mode.START,
-            timed=self._timed,
             waits=self.waits,
         )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
@@ -176,8 +169,7 @@ class Pair(CaseDuets):
 
     def __post_init__(self) -> None:
         mode = Mode.START if self.start else Mode.ALONE if self._compete() else Mode.TOGETHER
-        loads = {side.case.load.connections for side in self.sides}
-        super().__init__(self.head.case, mode, timed=len(loads) > 1)
+        super().__init__(self.head.case, mode)
 
     @property
     def sides(self) -> tuple[SideCase, SideCase]:
@@ -295,7 +287,7 @@ def join_reasons(reasons: Mapping[SideName, str]) -> str:
 
 
 def choose_metrics(
-    case: Case, *, start: bool = False, timed: bool = False, waits: bool = False
+    case: Case, *, start: bool = False, waits: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose a case's judged metrics that can move: the leading ones, and the tails.
 
@@ -308,7 +300,6 @@ def choose_metrics(
     - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
       and throughput follows from that.
     - Starts alone have no load.
-    - If the sides' connections differ (`timed`), latency is judged as well.
     """
     if start:
         return metrics.judged_in({"start", "start alone"}), metrics.judged_in(
@@ -320,5 +311,4 @@ def choose_metrics(
         situations = {"always", times if waits else "unlimited"}
     elif case.load.rate is None:
         situations |= {"ceiling"}
-    situations |= {case.load.times} if timed else set()
     return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start"})

@@ -31,7 +31,7 @@ from duetbench.app import (
 )
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, label_of, read_pin
+from duetbench.app.setting import SERVED, Contrast, Kind, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Setting
@@ -88,10 +88,25 @@ class Part:
 
 def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
-    states = copy_states(project.root, contrast, scope)
-    parts, notes = _parts(project, contrast, scope, states)
-    both = join(project.root, contrast, scope, parts, select(parts, scope))
-    return replace(both, notes=tuple(dict.fromkeys((*notes, *both.notes))))
+    root, settings = project.root, contrast.settings
+    states = copy_states(root, contrast, scope)
+    lent = _lend_app(project, states) if contrast.of_revisions else []
+    if any(side.python for side in settings):
+        usual = next(iter(project.target.python), None)
+        pythons = tuple(side.python or usual for side in settings)
+        target = project.target.model_copy(update={"python": pythons})
+        project = replace(project, target=target)
+    locks = [lock_at(root, s.lock, scope.copies) if s.lock else None for s in settings]
+    places = [place for place, _ in states]
+    copies = deployment.deploy_all(project, places, scope.narrator, settings, locks)
+    names, parts = tuple(copies[-1].interpreters), []
+    for (_, state), own, side, python in zip(
+        states, copies, settings, (names[0], names[-1]), strict=True
+    ):
+        cases = tuple(case for case in own.cases(side) if case.python == python)
+        parts.append(Part(state, own, cases))
+    both = join(root, contrast, scope, parts, select(parts, scope))
+    return replace(both, notes=tuple(dict.fromkeys((*lent, *both.notes))))
 
 
 def select(parts: Sequence[Part], scope: Scope) -> Pairs:
@@ -118,25 +133,17 @@ def join(
     kinds, states = sorted(contrast.kinds), [part.state for part in parts]
     if len(kinds) > 1 and states[0].commit == states[1].commit and not any(s.dirty for s in states):
         kinds = sorted(contrast.kinds - {"revision"})  # both revisions are the same commit
-    pythons = [next((case.python for case in part.cases), "") for part in parts]
-    if "python" in crossing and pythons[0] == pythons[1] != "":
-        raise UsageError(f"python: expected two different interpreters, found {pythons[0]} twice")
+    pythons = {case.python for part in parts for case in part.cases}
+    if "python" in crossing and len(pythons) == 1:
+        raise UsageError(f"python: expected two different interpreters, found {min(pythons)} twice")
     ready = []
     for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
-        cases = [pair[index] for pair in pairs]
-        _lock(part, own, {case.stack for case in cases}, scope)
-        packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
-        words = [part.state.label, pythons[index] * ("python" in crossing), packages]
-        if "setting" in kinds:
-            versions = {part.subject.lock(c.stack).packages.get(c.server, "") for c in cases}
-            version = versions.pop() if len(versions) == 1 else ""
-            words.append(label_of(own, settings[1 - index], version, cases))
-        label = ", ".join(filter(None, words)) or "as declared"
+        _lock(part, own, {pair[index].stack for pair in pairs}, scope)
+        words = tuple((contrast.base, contrast.head)[index])
+        label = ", ".join(filter(None, (part.state.label, *words))) or "as declared"
         kind = kinds[0] if len(kinds) == 1 else "several"
-        asked = tuple((contrast.base, contrast.head)[index])
-        ready.append(replace(part, state=replace(part.state, label=label), kind=kind, words=asked))
-    base, head = (part.state.label for part in ready)
-    reason = f"{'Python ' * (kinds == ['interpreter'])}{head} instead of {base}"
+        ready.append(replace(part, state=replace(part.state, label=label), kind=kind, words=words))
+    reason = " instead of ".join(part.state.label for part in ready[::-1])
     both = pair_up(
         ready, pairs, scope, root, reason if crossing else "",
         alike=kinds == ["setting"] and crossing <= SERVED,
@@ -194,30 +201,6 @@ def where_left_main(root: Path, head: Revision) -> Revision:
             "the rest of a shallow clone (git fetch --unshallow)"
         )
     return replace(revisions.resolve(root, commit), label=f"{commit[:8]} (main)")
-
-
-def _parts(
-    project: Subject, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str]]:
-    """Prepare an application in its copies of both sides; also return notes."""
-    settings = contrast.settings
-    lent = _lend_app(project, states) if contrast.of_revisions else []
-    if any(side.python for side in settings):
-        usual = next(iter(project.target.python), None)
-        pythons = tuple(side.python or usual for side in settings)
-        target = project.target.model_copy(update={"python": pythons})
-        project = replace(project, target=target)
-    places = [place for place, _ in states]
-    root, folder = project.root, scope.copies
-    locks = [lock_at(root, s.lock, folder) if s.lock else None for s in settings]
-    copies = deployment.deploy_all(project, places, scope.narrator, settings, locks)
-    names, parts = tuple(copies[-1].interpreters), []
-    for (_, state), own, side, python in zip(
-        states, copies, settings, (names[0], names[-1]), strict=True
-    ):
-        cases = tuple(case for case in own.cases(side) if case.python == python)
-        parts.append(Part(state, own, cases))
-    return parts, lent
 
 
 def lock_at(root: Path, text: str, copies: Path) -> LockFile:

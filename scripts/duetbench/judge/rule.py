@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from duetbench.core.comparison import FAILURE, Finding, Instructions
-from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, PERCENTILES, Concern
-from duetbench.core.model import EffectKind, Verdict
+from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, Concern
+from duetbench.core.model import Verdict
 from duetbench.judge.findings import of_effects, of_instructions, sort, within_limit
 from duetbench.judge.pairs import SHARE, CaseDuets
 from duetbench.judge.statistics import (
@@ -119,24 +119,16 @@ def wants(duets: CaseDuets, limits: Limits) -> bool:
 
 
 def judge(
-    cases: Sequence[CaseDuets],
-    limits: Limits,
-    most: Mapping[EffectKind, float],
-    *,
-    loaded: bool = True,
+    cases: Sequence[CaseDuets], limits: Limits, *, loaded: bool = True
 ) -> tuple[Finding, ...]:
-    """Judge all that was seen so far, at any time.
-
-    `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something. `loaded`: whether duets were asked for.
-    """
+    """Judge all that was seen so far, at any time; `loaded`: whether duets were asked for."""
     samples = {of.case.id: of for of in cases if loaded}
     found = [finding for findings in of_duets(samples, limits).values() for finding in findings]
     if as_one := together(samples, limits):
         found.append(as_one)
     for of in cases:
         if of.effects:
-            found += of_effects(of.case, of.effects, most)
+            found += of_effects(of.case, of.effects)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
             if loaded and counted.moved:  # duets decide what that costs
@@ -259,14 +251,12 @@ def _lack(duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
 
 def _reason(duets: CaseDuets, metric: str) -> str:
     """Say what a verdict does not explain itself: that no sample was usable, or not all were."""
-    noun, total = duets.mode.noun, len(duets.all)
+    total, having = len(duets.all), duets.count(metric)
     if not duets.usable:
-        unusable = f"none of {total} {noun}s was usable: {duets.disturbances()}"
-        return unusable if total else f"no time for a {noun}"
-    if (having := duets.count(metric)) < len(duets.usable):
-        answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
-        share = f"{having} of {len(duets.usable)} {noun}s have it, {SHARE:.0%} must"
-        return share + f"; it takes {answers:,} answers of each side in a {noun}" * (answers > 1)
+        unusable = f"none of {total} pairs was usable: {duets.disturbances()}"
+        return unusable if total else "no time for a pair"
+    if having < len(duets.usable):
+        return f"{having} of {len(duets.usable)} pairs have it, {SHARE:.0%} must"
     if having < FEWEST:
-        return f"only {having} {noun}{'s' * (having != 1)} usable: at least {FEWEST} decide"
+        return f"only {having} pair{'s' * (having != 1)} usable: at least {FEWEST} decide"
     return ""

@@ -100,10 +100,10 @@ def compare(
     )
     project, declared = project_name(root), target.configuration(root)
     cases = tuple(_case(project, python.name, endpoint) for endpoint in seen.rows)
-    limit = {**MATERIAL, **declared.material, **(material or {})}["cpu"]
+    limit = {**MATERIAL, **declared.limits, **(material or {})}["cpu"]
     findings = [
         *(finding for case in cases if case.effects is not None
-          for finding in of_effects(case.case, case.effects, declared.most)
+          for finding in of_effects(case.case, case.effects)
           if finding.verdict is not Verdict.SAME or not case.effects.same),
         *(of_instructions(f"{project}/{name}", outcome, limit)
           for name, outcome in counts.items() if not isinstance(outcome, str)),

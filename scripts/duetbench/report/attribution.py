@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from duetbench.app import case_names
 from duetbench.core import units
 from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, FunctionChange
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.host.console import duration
@@ -44,13 +45,8 @@ class AttributionText:
         if abs(ratio - 1) <= spread:
             repeat = formats.size(spread)
             return f"{name}: instructions per request did not move (counts repeat within {repeat})."
-        scatter = Interval(ratio, ratio * (1 - spread), ratio * (1 + spread))
-        return (
-            f"{name} executes {formats.change(scatter).lstrip('+−')} "
-            f"{'more' if ratio > 1 else 'fewer'} instructions per request "
-            f"({formats.within(scatter)}, as far as counts repeat): "
-            f"{units.count(totals.base)} → {units.count(totals.head)}."
-        )
+        moved = formats.movement(INSTRUCTIONS, Interval(ratio))
+        return f"{name} {moved}: {units.count(totals.base)} → {units.count(totals.head)}."
 
     @property
     def cause(self) -> str:
@@ -61,15 +57,6 @@ class AttributionText:
         return f"No function is named: none moved by {least} of a request or more."
 
     @property
-    def scatter(self) -> str:
-        """How precise the figures of rows are."""
-        least = formats.size(self.record.threshold)
-        return (
-            f"Equal sides differed by up to {least} of a request: rows are no more precise than "
-            "that. They explain, and are never a verdict."
-        )
-
-    @property
     def rows(self) -> tuple[RowText, ...]:
         return tuple(map(self._row, self.record.rows))
 
@@ -78,7 +65,7 @@ class AttributionText:
         """All of it, as a part of a report."""
         took = duration(self.record.seconds)
         lines = [self.headline, f"{self.record.case}, Python {self.record.python}, in {took}"]
-        lines += [self.cause, *[self.scatter] * bool(self.rows)]
+        lines += [self.cause]
         rows = [
             (
                 *row[:2],

@@ -18,27 +18,19 @@ _SUSPECTS: Final = 20  # named
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
     """Describe the result of a search among packages, one sentence per line."""
-    lines = [f"{share.names}: {_changes(share)} alone" for share in cause.shares]
-    if cause.whole:
-        lines.append(f"all packages that moved, together: {_change(cause.whole)}")
-    if cause.rest:
-        lines.append(f"all others together: {_change(cause.rest)}")
+    lines = (f"{share.names}: {_change(share.findings[0])} alone" for share in cause.shares)
     return (*lines, *_suspects(cause))
 
 
 def commit_lines(cause: Cause, good: str, bad: str, options: Sequence[str] = ()) -> tuple[str, ...]:
     """Describe the result of a search among commits; `options` are the search's own."""
-    if not (cause.shares or cause.whole):
+    if not (cause.shares or cause.reason):
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
     lines = [*(line for share in cause.shares for line in _commits(share)), *_suspects(cause)]
     if cause.shares:
-        commits, words = cause.shares[0].commits, shlex.join(options)
-        last = commits[-1].id[:10]
-        if len(commits) == 1 and commits[0].merge:
-            again = f"duetbench bisect {last}^1 {last}^2 {words}".rstrip()
-            lines.append(f"it merges a branch; its commits: {again}")
+        last = cause.shares[0].commits[-1].id[:10]
         verb = "compare" if "--tests" in options else "why"
-        lines.append(f"next: duetbench {verb} {last}~1 {last} {words}".rstrip())
+        lines.append(f"next: duetbench {verb} {last}~1 {last} {shlex.join(options)}".rstrip())
     return tuple(lines)
 
 
@@ -52,14 +44,10 @@ def _commits(share: Share) -> Iterator[str]:
     """Name commits, with what they changed, and why they were not told apart."""
     n = len(share.commits)
     who = str(share.commits[0]) if n == 1 else f"one of {n} commits"
-    yield f"{who}: {share.findings[0].case}: {_changes(share)}"
+    yield f"{who}: {share.findings[0].case}: {_change(share.findings[0])}"
     yield from (f"  {commit}" for commit in share.commits if n > 1)
     for commit, reason in zip(share.commits, share.skipped, strict=False):
         yield f"skipped: {commit.id[:10]}: {reason}"
-
-
-def _changes(share: Share) -> str:
-    return ", ".join(map(_change, share.findings))
 
 
 def _change(finding: Finding) -> str:

@@ -1,21 +1,15 @@
 """A comparison on a terminal and in Markdown."""
 
-import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.comparison import Comparison
-from duetbench.core.model import Verdict
 from duetbench.host import files
-from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.report import make_report
-
-_UNIT: Final = re.compile(r"(?<=\d) (?=[%µa-zA-Z])")
 
 
 def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
@@ -37,26 +31,21 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         console.print(formats.GLOSSARY)
 
 
-def as_markdown(
-    comparison: Comparison, *, lead: Sequence[str] = (), end: str = formats.WORDS
-) -> str:
+def as_markdown(comparison: Comparison, *, lead: Sequence[str] = ()) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
     `lead` are paragraphs above the table.
     """
     report = make_report(comparison)
-    head, rows = _narrow(report.head, report.rows)
-    table = formats.grid(head, ["---", "---:", "---"], rows) if rows else ""
     more = f" ({report.more} more)" if report.more else ""
     parts = (
         f"### {formats.escape(report.headline)}",
         *lead,
-        _UNIT.sub("\u00a0", table),  # numbers and their units stay on one line
+        formats.markdown(formats.Section("", (), report.head, report.rows)),
         *map(formats.escape, report.lines),
         f"<details><summary>All figures{more} · method · repeat it</summary>",
         *map(formats.markdown, report.sections),
         "</details>",
-        end,
     )
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -73,22 +62,3 @@ def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
         ".md": lambda: as_markdown(comparison),
         ".html": page,
     }
-
-
-def _narrow(
-    head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Merge a report's columns to three, which a phone shows without a scroll bar."""
-    start = len(head) - len(words.HEAD) + 1
-    cells: list[Sequence[str]] = []
-    for row in rows:
-        figures, change, ends, verdict = row[start:]
-        mark, _, rest = verdict.partition(" ")
-        sure = ", ".join(filter(None, (ends, f"in {rest} pairs" if " of " in rest else "")))
-        if change:
-            text = f"{mark} {change}" + (f" ({sure})" if sure else "")
-            text += f" {rest}" if not ends and rest not in {*Verdict} else ""
-        else:
-            text = f"{verdict} ({ends})" if ends else verdict
-        cells.append((", ".join(filter(None, row[:start])), figures, text))
-    return (", ".join(filter(None, head[:start])), words.HEAD[1], "change"), cells

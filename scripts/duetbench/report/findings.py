@@ -16,9 +16,8 @@ from duetbench.core.units import Interval
 from duetbench.judge.findings import INSIDE, awaited, longer_budget, of_effects
 from duetbench.report import formats
 
-HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
+HEAD: Final = ("", "before → after", "change")
 """Columns of a finding, after its case."""
-
 
 _NAMED: Final = 3  # metrics or functions that a line names
 
@@ -52,44 +51,34 @@ def figures(finding: Finding) -> str:
     return " → ".join(both)
 
 
-def row(finding: Finding) -> tuple[str, str, str, str, str]:
+def row(finding: Finding) -> tuple[str, str, str]:
     """Write a finding below `HEAD`."""
-    sign, label = finding.verdict.sign, row_of(finding.subject).label
+    test = finding.subject == FAILURE and finding.exact
+    label = "the test" if test else row_of(finding.subject).label
+    return label, figures(finding), f"{finding.verdict.sign} {_change(finding)}"
+
+
+def _change(finding: Finding) -> str:
+    """Write what a finding says behind its sign, with the 95 % interval of what was measured."""
+    verdict = str(finding.verdict)
     if finding.subject == FAILURE:
-        label = "the test" if finding.exact else label
-        return label, "", "", "", f"{sign} {short(finding.why, _REASON) or finding.verdict}"
+        return short(finding.why, _REASON) or verdict
     if finding.exact or finding.subject == KEPT:
-        size = ""
-        if (
-            finding.moved
-            and None not in {finding.base, finding.head}
-            and finding.subject in EFFECTS
-        ):
-            size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
+        both = (finding.base, finding.head)
+        counted = finding.moved and None not in both and finding.subject in EFFECTS
+        size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g") if counted else ""
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
-        what = finding.place or short(text, _DETAIL)
-        return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
-    change, ends = _sizes(finding)
-    return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
-
-
-def _sizes(finding: Finding) -> tuple[str, str]:
-    """Write the change and its interval; signs show that both directions are possible."""
+        return f"{size} {finding.place or short(text, _DETAIL)}".strip() or verdict
     if finding.interval is None:
-        return formats.MISSING, ""
-    if finding.verdict is Verdict.SAME and excludes_limit(finding):
-        return "", formats.ends(finding.interval)
-    metric = CPU if finding.subject == INSTRUCTIONS else finding.subject
-    return formats.amount(metric, finding.interval, moved=finding.moved)
-
-
-def _sure(finding: Finding) -> str:
+        return verdict
     if finding.verdict is Verdict.SAME:
         below = "below" if excludes_limit(finding) else "probably below"
-        return f"{below} {limit(finding)}"
-    if finding.moved and finding.n > 1:
-        return f"{finding.agreeing or finding.n} of {finding.n}"
-    return str(finding.verdict)
+        return f"{below} {limit(finding)} ({formats.ends(finding.interval)})"
+    metric = CPU if finding.subject == INSTRUCTIONS else finding.subject
+    change, ends = formats.amount(metric, finding.interval, moved=finding.moved)
+    agreeing = f"{finding.agreeing or finding.n} of {finding.n} pairs"
+    sure = ", ".join(filter(None, (ends, agreeing * (finding.moved and finding.n > 1))))
+    return f"{change} ({sure})" if sure else change
 
 
 def limit(finding: Finding) -> str:
@@ -117,19 +106,16 @@ def sentence(finding: Finding) -> str:
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
     said = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
-    if finding.subject == INSTRUCTIONS:
-        said += f" ({formats.within(ratio)})" if ratio.ends else ""
-        return ", ".join(filter(None, (said, finding.text)))
-    return said
+    counted = finding.subject == INSTRUCTIONS and ratio.ends
+    return f"{said} ({formats.within(ratio)})" if counted else said
 
 
 def _does(finding: Finding, kind: Metric) -> str:
     """Say how often a request does something."""
     old, new = finding.base or 0.0, finding.head or 0.0
-    over = f", {finding.why}" if finding.why else ""
     if old == new:
-        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip() + over
-    return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}{over}"
+        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip()
+    return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}"
 
 
 def _keeps(finding: Finding) -> str:
@@ -138,11 +124,9 @@ def _keeps(finding: Finding) -> str:
     if finding.verdict is Verdict.DIFFERENT and finding.text:
         return finding.text + where
     head, base = (row_of(KEPT).format(value or 0.0) for value in (finding.head, finding.base))
-    doubt = f", {finding.why}" if finding.why else ""
-    if finding.verdict is Verdict.BETTER:
-        return f"keeps {head} for every request, before {finding.text or base}{where}"
     before = f", before {base}" if finding.base else ""
-    return f"keeps {finding.text or head} for every request{before}{where}{doubt}"
+    doubt = f", {finding.why}" if finding.why else ""
+    return f"keeps {head} for every request{before}{where}{doubt}"
 
 
 def seen(findings: Iterable[Finding]) -> str:
@@ -154,19 +138,6 @@ def seen(findings: Iterable[Finding]) -> str:
     size = formats.size(max(finding.detectable or 0.0 for finding in leading))
     least = size if size.startswith("over") else f"{size} or more"
     return f"a change of {least} in {noun(leading[0])}"
-
-
-def bound(finding: Finding) -> str:
-    """Say how much a metric has changed at most: `CPU per request at most 3.1 % more`."""
-    ends = finding.interval and finding.interval.ends
-    if not ends:
-        return f"{noun(finding)} unknown"
-    metric = row_of(finding.subject)
-    lower = metric.better == "lower"
-    worst = ends[1] - 1 if lower else 1 - ends[0]
-    if worst <= 0:
-        return f"{noun(finding)} no worse"
-    return f"{noun(finding)} at most {formats.size(worst)} {metric.directions[not lower]}"
 
 
 def alike(findings: Sequence[Finding]) -> str:
@@ -252,38 +223,29 @@ def _open(
     names: Mapping[str, str],
     seconds: float | None,
 ) -> str:
-    """Say what is unknown, that `seconds` may decide it, and what is known of the same case."""
-    lead = f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: "
-    nouns = tuple(dict.fromkeys(noun(finding) for finding in unknown))
+    """Say what is unknown, why if it is one thing, and that `seconds` may decide it."""
+    first, what = unknown[0], some(tuple(dict.fromkeys(map(noun, unknown))), _NAMED)
+    if comparison.planned <= 1 and not any(finding.moved for finding in comparison.findings):
+        why = first.why or f"{what} {formats.ends(first.interval)}"
+        what = f"{names[first.case]}: {short(why, _REASON)}"
     after = f"; about {units.write_time(seconds)} may decide" if seconds else ""
-    first = unknown[0]
-    if comparison.planned > 1 or any(finding.moved for finding in comparison.findings):
-        return f"{lead}{some(nouns, _NAMED)}{after}"
-    both = alike([f for f in comparison.findings if f.case == first.case])
-    known = [f"both sides give {both}" if both else ""]
-    if first.subject == FAILURE or first.interval is None:
-        known.append(short(first.why or f"{noun(first)} was not measured", _REASON))
-    else:
-        known.append(bound(first))
-    return f"{lead}{names[first.case]}: {'; '.join(filter(None, known))}{after}"
+    return f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: {what}{after}"
 
 
 def _same(comparison: Comparison, names: Mapping[str, str]) -> str:
     """Say what did not change, and by how much it can have at most."""
-    measured = [f for f in comparison.findings if not f.exact and f.subject != INSTRUCTIONS]
-    served = [f for f in measured if f.case]
-    measured = served or measured or [f for f in comparison.findings if not f.exact]
-    cases = {finding.case for finding in measured or comparison.findings}
-    name = f"{names[next(iter(cases))]}: " if len(cases) == 1 else ""
+    measured = awaited(comparison)
     if not measured:
         return f"one request {_nothing(c.effects for c in comparison.cases if c.effects)}"
-    loud = [finding for finding in measured if not excludes_limit(finding)]
+    cases = {finding.case for finding in measured}
+    name = f"{names[measured[0].case]}: " if len(cases) == 1 else ""
+    loud = next((finding for finding in measured if not excludes_limit(finding)), None)
     if loud:
-        size = f"probably below {limit(loud[0])}"
-        return f"{name}{sentence(loud[0])}, {size}{_unproven(comparison)}"
-    first = next((f for f in measured if f.subject == CPU), measured[0])
-    text = f"{name}any change of {noun(first)} is below {limit(first)}"
-    return text + _unproven(comparison)
+        text = f"{sentence(loud)}, probably below {limit(loud)}"
+    else:
+        first = next((f for f in measured if f.subject == CPU), measured[0])
+        text = f"any change of {noun(first)} is below {limit(first)}"
+    return name + text + _unproven(comparison)
 
 
 def _nothing(seen: Iterable[Effects]) -> str:
@@ -300,20 +262,16 @@ def _unproven(comparison: Comparison) -> str:
 
 def covers(coverage: Coverage) -> str:
     """Say which functions that differ the requests enter, or that they enter none of them."""
-    files = formats.quantity(coverage.outside, "file")
-    outside = f"; code outside functions differs in {files}" if coverage.outside else ""
     if not coverage.differ:
-        return f"No function differs{outside}"
+        return "no function differs, only code outside of functions"
     if coverage.entered:
-        of = "" if coverage.entered == coverage.differ else f" of {coverage.differ}"
-        verb = "differs and is" if coverage.entered == 1 and not of else "that differ are"
         named = f": {some(coverage.functions, _NAMED)}" if coverage.functions else ""
-        count = formats.quantity(coverage.entered, "function")
-        return f"{count}{of} {verb} called{named}{outside}"
-    differ = f"{formats.quantity(coverage.differ, 'function')} differ{'s' * (coverage.differ == 1)}"
+        return (
+            f"functions that differ: requests call {coverage.entered} of {coverage.differ}{named}"
+        )
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
     missed = some(coverage.missed, _NAMED)
-    return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
+    return f"requests call none of the functions that differ ({missed}){proof}"
 
 
 def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str, str]]:

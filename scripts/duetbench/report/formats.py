@@ -179,10 +179,7 @@ def _signed(ratio: float, decimals: int | None = None) -> str:
     return units.signed(change, f",.{digits}f") if round(change, digits) else f"{0:.{digits}f}"
 
 
-WORDS: Final = "<sub>What the words mean: `duetbench explain WORD`.</sub>\n"
-"""The end of a report if the site's address is unknown."""
-
-_WORDS: Final = "case metric subject verdict why stack package base head note state function"
+_WORDS: Final = "case metric subject change why stack package base head note state function"
 WORDY: Final = frozenset(["", *_WORDS.split()])
 """Columns of words; the others have figures."""
 
@@ -194,11 +191,15 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
-def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def grid(head: Sequence[str], align: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a Markdown table; this escapes the cells."""
     lines = [head, *rows]
     text = [f"| {' | '.join(map(escape, line))} |" for line in lines]
     return "\n".join([text[0], f"| {' | '.join(align)} |", *text[1:]])
+
+
+def _align(column: str) -> str:
+    return "---" if column in WORDY else "---:"
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
@@ -213,7 +214,7 @@ def markdown(section: Section) -> str:
     """Write a section of a report as Markdown."""
     parts = [f"#### {section.title}" if section.title else "", facts(section.lines)]
     if section.rows:
-        parts.append(grid(section.head, ["---"] * len(section.head), section.rows))
+        parts.append(grid(section.head, map(_align, section.head), section.rows))
     # Indented, rather than fenced: no text can close an indented block.
     parts.append(textwrap.indent(visible(section.command), "    "))
     return "\n\n".join(filter(None, parts))

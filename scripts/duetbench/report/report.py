@@ -15,15 +15,15 @@ from duetbench.core.comparison import (
     TESTS,
     Comparison,
     Finding,
-    PackageChange,
     SideRecord,
 )
+from duetbench.core.errors import EXIT_CODES
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Verdict
 from duetbench.core.text import some
 from duetbench.host.console import duration
-from duetbench.judge.findings import UNDECIDED, longer_budget
+from duetbench.judge.findings import longer_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
 from duetbench.report import formats
@@ -34,7 +34,6 @@ MOST: Final = 5
 """Rows of a report above its sections."""
 
 _NAMED: Final = 3  # metrics, functions or packages that a line names
-_VERSIONS: Final = 2  # packages that name a side
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Report:
     """What a reader sees, in this order."""
 
     headline: str  # one line that says no more than the intervals
-    head: Sequence[str]  # a case if there are several, what was seen, and `words.HEAD`
+    head: Sequence[str]  # a case if there are several, and `words.HEAD`
     rows: Sequence[Sequence[str]]  # the first findings
     findings: Sequence[Finding]  # those of the rows
     more: int  # how many others there are
@@ -53,33 +52,31 @@ class Report:
 
 def make_report(comparison: Comparison) -> Report:
     """Arrange a comparison for reading."""
-    names = words.titles(comparison)
-    rows = [(names[f.case], *words.row(f)) for f in comparison.findings]
-    headline, seen = words.headline(comparison, names), words.seen(comparison.findings)
-    listed = [*zip(comparison.findings, rows, strict=True)]
-    shown = [(finding, row) for finding, row in listed if _is_shown(finding, comparison)]
-    several = len({finding.case for finding, _ in shown}) > 1
-    # The rows of a case are together.
-    order = [finding.case for finding, _ in shown]
-    leading = sorted(shown[:MOST], key=lambda pair: order.index(pair[0].case))
-    first = [row for _, row in leading]
-    advice, command = _next(comparison)
+    names, findings = words.titles(comparison), comparison.findings
+    several = len(names) > 1
+    head = [*["case"] * several, *words.HEAD]
+    rows = [(*[names[f.case]] * several, *words.row(f)) for f in findings]
+    places = [n for n, finding in enumerate(findings) if _is_shown(finding, comparison)][:MOST]
+    every = [
+        (*row, f"{last}: {finding.why}" if finding.why and finding.why not in last else last)
+        for finding, (*row, last) in zip(findings, rows, strict=True)
+    ]
+    seen, (advice, command) = words.seen(findings), _next(comparison)
     advice = "; ".join(comparison.to_repeat) if command else advice
-    sure = "; ".join(_sure(comparison, seen))
     sections = (
         Section("", [*_facts(comparison, seen)]),
-        _other_findings(listed, first, several=len(names) > 1),
+        Section("All findings", (), head, every),
         *([AttributionText(comparison.why).section] if comparison.why else []),
         Section("What one request does", words.details(comparison, names)),
         *_circumstances(comparison),
     )
     return Report(
-        headline=headline,
-        head=["case", *words.HEAD] if several else words.HEAD,
-        rows=first if several else [row[1:] for row in first],
-        findings=[finding for finding, _ in leading],
-        more=max(0, len(rows) - len(first)),
-        lines=[line for line in (*_causes(comparison), sure, advice) if line],
+        headline=words.headline(comparison, names),
+        head=head,
+        rows=[rows[place] for place in places],
+        findings=[findings[place] for place in places],
+        more=len(rows) - len(places),
+        lines=[*filter(None, (*_causes(comparison), "; ".join(_sure(comparison, seen)), advice))],
         command="" if comparison.why else command,
         sections=[part for part in sections if part.lines or part.rows or part.command],
     )
@@ -94,17 +91,9 @@ def _is_shown(finding: Finding, comparison: Comparison) -> bool:
     return comparison.counts_only or finding.subject != INSTRUCTIONS
 
 
-def check_line(comparison: Comparison, code: int) -> str:
-    """Say in Markdown with which exit code a comparison ends, and why."""
-    worse = next((f for f in comparison.findings if f.verdict is Verdict.WORSE), None)
-    why = {
-        0: "nothing got worse by a size that fails it",
-        UNDECIDED: "nothing is shown to be worse, and something is not known",
-    }.get(code, "head does less, other or more than it may")
-    if code == 1 and worse:
-        by = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
-        why = by if worse.limit else words.sentence(worse)
-    return f"**Exit code {code}**: {formats.escape(why)}."
+def check_line(code: int) -> str:
+    """Say in Markdown with which exit code a comparison ends, and what that means."""
+    return f"**Exit code {code}**: {EXIT_CODES[str(code)]}."
 
 
 # What did it, how sure it is, and what to do.
@@ -134,13 +123,13 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
         return
     if not comparison.cases:
         return
-    turns = bool(duets) and all(duet.alone for duet in duets)
-    word, how = ("turn", "each side alone") if turns else ("pair", "both sides at the same time")
+    alone = bool(duets) and all(duet.alone for duet in duets)
+    how = "each side alone, by turns" if alone else "both sides at the same time"
     usable = sum(duet.usable for duet in duets)
     name = case_names.of(comparison.cases[0].case)
     where = f" on {name.variant}" if len(comparison.cases) == 1 and name.known else ""
     spent = duration(comparison.wall_seconds)
-    yield f"{formats.quantity(usable, word)} ({how}) in {spent}{where}"
+    yield f"{formats.quantity(usable, 'pair')} ({how}) in {spent}{where}"
     if unused := len(duets) - usable:
         yield f"{unused} more not used: disturbed or failed"
     if any(duet.usable and duet.disturbed for duet in duets):
@@ -164,35 +153,12 @@ def _next(comparison: Comparison) -> tuple[str, str]:
         about = units.write_time(seconds)
         longer = rebuilt(comparison, budget=about) or ""
         return f"about {about} may decide" * (not longer), longer
-    lacks = {finding.lack for finding in comparison.findings}
-    if "quiet" in lacks:
-        flags = sorted({f for case in comparison.cases for d in case.duets for f in d.disturbed})
-        flagged = "; ".join(flag.meaning for flag in flags)
-        return f"Too few pairs were usable: {flagged}. End that, and compare again.", ""
-    if "samples" in lacks:
+    if any(finding.lack == "samples" for finding in comparison.findings):
         return "Any change is too small or too unsteady for this machine; more time won't help.", ""
     return "", ""
 
 
 # All figures.
-
-
-def _other_findings(
-    listed: Sequence[tuple[Finding, Sequence[str]]],
-    first: Sequence[Sequence[str]],
-    *,
-    several: bool,
-) -> Section:
-    """Make the table of all other findings, the rows of a case together, each with its reason."""
-    places = {finding.case: n for n, (finding, _) in reversed([*enumerate(listed)])}
-    table = []
-    for finding, row in sorted(listed, key=lambda pair: places[pair[0].case]):
-        case, *cells, verdict = row
-        lead = finding.verdict.sign if finding.subject == FAILURE else f"{verdict}:"
-        reason = verdict if finding.why in verdict else f"{lead} {finding.why}"
-        if row not in first or reason != verdict:
-            table.append([*([case] if several else []), *cells, reason])
-    return Section("Other findings", (), ["case", *words.HEAD] if several else words.HEAD, table)
 
 
 def _circumstances(comparison: Comparison) -> Iterator[Section]:
@@ -211,38 +177,21 @@ def _circumstances(comparison: Comparison) -> Iterator[Section]:
         yield Section("Repeat it", lacks, command=rebuilt(comparison) or "")
 
 
-def side_texts(
-    base: SideRecord, head: SideRecord, packages: Sequence[PackageChange]
-) -> tuple[str, str]:
-    """Name both sides for readers: by their commits, or of one commit by packages that differ."""
-    texts = []
-    for side, name in ((base, "base"), (head, "head")):
-        versions = dict.fromkeys(
-            f"{move.package} {getattr(move, name)}"
-            for move in packages
-            if getattr(move, name) and move.base != move.head
-        )
-        detail = side.commit[:12] if side.commit and side.commit not in side.label else ""
-        if side.kind == "stack":
-            detail = some(tuple(versions), _VERSIONS) if "==" not in side.label else ""
-        dirty = " with uncommitted changes" if side.dirty else ""
-        texts.append(f"{side.label}{f' ({detail})' if detail else ''}{dirty}")
-    return texts[0], texts[1]
+def side_text(side: SideRecord) -> str:
+    """Name a side for readers, with its commit."""
+    commit = side.commit[:12] if side.commit and side.commit not in side.label else ""
+    dirty = " with uncommitted changes" if side.dirty else ""
+    return f"{side.label}{f' ({commit})' if commit else ''}{dirty}"
 
 
 def _facts(comparison: Comparison, seen: str) -> Iterator[tuple[str, str]]:
     sides = (comparison.base, comparison.head)
-    yield from zip(("base", "head"), side_texts(*sides, comparison.packages), strict=True)
-    if comparison.cross:
-        kind = comparison.head.kind.replace("several", "side")
-        yield "kind", f"two {kind}s against each other: a choice, not a change"
+    yield from zip(("base", "head"), map(side_text, sides), strict=True)
     pythons = [", ".join(python.text for python in side.interpreters) for side in sides]
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
     if comparison.untouched:
         yield "cases", f"{comparison.planned}; {comparison.untouched} others cannot have changed"
-    if apart := dict.fromkeys(words.noun(f) for f in comparison.findings if f.alone):
-        yield "by turns", f"{', '.join(apart)}: each side alone, one right after the other"
     if seen:
         yield "would have been seen", f"{seen}, in 4 of 5 comparisons like this one"
     machine = comparison.machine

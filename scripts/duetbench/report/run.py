@@ -1,13 +1,11 @@
 """A run, on a terminal and in Markdown: what requests need, and what that is worth."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
 from duetbench.app import case_names
-from duetbench.app.servers import SERVERS
 from duetbench.app.target import STACK
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
@@ -17,14 +15,7 @@ from duetbench.host import files
 from duetbench.host.console import duration
 from duetbench.load.summary import CaseSummary, RunSummary, WarningCount, summarise
 from duetbench.report import formats
-from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_section
-
-MAIN_PACKAGES: Final = dict.fromkeys(
-    (
-        *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
-        *(*SERVERS, "httptools", "uvloop", "zuvloop", "h11"),
-    )
-)
+from duetbench.report.formats import GLOSSARY, Section, escape, print_section
 
 
 def print_cases(console: Console, run: Run) -> None:
@@ -84,7 +75,7 @@ def texts_of(run: Run) -> dict[str, Callable[[], str]]:
 def as_markdown(run: Run) -> str:
     """Write a run with all figures of its cases as Markdown."""
     summary = summarise(run)
-    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary)), WORDS]
+    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary))]
     return "\n\n".join(filter(None, parts))
 
 
@@ -145,11 +136,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
         for python in run.interpreters
     )
     used = {case.case.stack for case in summary.cases.values()}
-    stacks = []
-    for stack in run.stacks:
-        packages = (f"{n} {stack.packages[n]}" for n in MAIN_PACKAGES if n in stack.packages)
-        if stack.name in used:
-            stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
+    stacks = ", ".join(f"{of.name} {of.digest[:12]}" for of in run.stacks if of.name in used)
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
         ("measured", f"{started} UTC, in {duration(run.wall_seconds)}"),
@@ -157,7 +144,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
         ("machine", describe_machine(run.machine)),
         ("commit", commit or "none: not measured in a git repository"),
         ("interpreters", ", ".join(interpreters)),
-        *stacks,
+        ("stacks", stacks),
         ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
         *(("note", note) for note in run.notes),
     )

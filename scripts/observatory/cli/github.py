@@ -187,7 +187,7 @@ def comment_command(
         context, problem = github.context, None
         try:
             sent = incoming.folder(source) if source.exists() else {}
-            _, text = proposals.proposal(sent, base, head)
+            text = proposals.proposal(sent, base, head)
             body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))

@@ -21,7 +21,7 @@ PAGE: Final = "docs/reference.md"
 
 VARIABLES: Final = {
     "DUETBENCH_ROOT": "The repository to measure; default: the one around the working folder.",
-    "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: the one on PATH.",
+    "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: it is built, in a checkout.",
     "XDG_CACHE_HOME": "Parent of duetbench's cache; default: ~/.cache.",
     "XDG_STATE_HOME": "Parent of logs, and of an application's results; default: ~/.local/state.",
     "COLUMNS": "Width of tables; default: the terminal's, or 120 in files and pipes.",

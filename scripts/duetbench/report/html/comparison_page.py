@@ -1,4 +1,4 @@
-"""The page of a comparison: its report, then every sample.
+"""The page of a comparison: its report, with a drawing of each duet.
 
 Its words are those of the reports (`report.report`).
 """
@@ -8,21 +8,17 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.app import case_names
 from duetbench.core import __version__
-from duetbench.core.comparison import SIDES, CaseComparison, Comparison, Duet, Finding
-from duetbench.core.metrics import METRICS
-from duetbench.core.metrics import row as row_of
+from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.model import Verdict
 from duetbench.core.text import visible
-from duetbench.report import findings as words
 from duetbench.report import formats
-from duetbench.report.formats import WORDY, Section
+from duetbench.report.formats import WORDY
 from duetbench.report.report import make_report
 
 STYLES: Final = Path(__file__).with_name("site.css")
@@ -37,9 +33,7 @@ _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 
 
 def one_file(comparison: Comparison) -> str:
-    """Write a comparison with all duets as one HTML file, without scripts or other files."""
-    places = {finding.case: place for place, finding in reversed([*enumerate(comparison.findings)])}
-    cases = sorted(comparison.cases, key=lambda case: places.get(case.case.id, len(places)))
+    """Write a comparison as one HTML file, without scripts or other files."""
     style, report = STYLES.read_text("utf-8"), make_report(comparison)
     return (
         environment()
@@ -53,7 +47,6 @@ def one_file(comparison: Comparison) -> str:
             pictures=_pictures(comparison, report.findings),
             wordy=WORDY,
             kinds=_KINDS,
-            samples=[_case(comparison, case) for case in cases],
         )
     )
 
@@ -83,38 +76,6 @@ def _pictures(comparison: Comparison, findings: Sequence[Finding]) -> list[Marku
         )
 
     return [Markup(picture(finding)) for finding in findings]  # noqa: S704 - our own numbers
-
-
-def _case(comparison: Comparison, case: CaseComparison) -> dict[str, Any]:
-    """Show a case's samples, duet by duet."""
-    name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
-    findings = [finding for finding in comparison.findings if finding.case == case.case.id]
-    measured = [finding for finding in findings if finding.subject in METRICS and finding.n]
-    lines = [
-        (
-            str(number),
-            *(formats.change(_ratio(duet, finding.subject)) for finding in measured),
-            _note(duet),
-        )
-        for number, duet in enumerate(duets, 1)
-    ]
-    return {
-        "id": name.id,
-        "name": str(name) if name.known else "",
-        "because": case.because,
-        "verdicts": [f"{finding.verdict.text}: {words.noun(finding)}" for finding in measured],
-        "duets": Section(
-            "", head=("duet", *(row_of(f.subject).label for f in measured), "note"), rows=lines
-        ),
-    }
-
-
-def _note(duet: Duet) -> str:
-    """Return a duet's flags, or why it is not used."""
-    if duet.usable:
-        return ", ".join(dict.fromkeys(flag.name for flag in (*duet.flags_base, *duet.flags_head)))
-    flags = (f"{side}: {flag.name}: {flag.detail}" for side in SIDES for flag in duet.flags(side))
-    return f"not used: {'; '.join(flags)}"
 
 
 def _ratio(duet: Duet, metric: str) -> float | None:
