@@ -15,12 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import PROJECT, eventually, lives
+from bench import PROJECT, lives
 from duetbench.host import proc, process_session
 from duetbench.host import process_session as process
 from duetbench.host.process_session import Session, SessionRecord
 from duetbench.host.signals import InterruptedRun
-from serverlings import PATIENCE, command, launch, said
+from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
@@ -89,26 +89,6 @@ def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
         assert said(session, "grandchild") == [f"[{core}]"]
         assert said(session, "ready") == [f"[{core}]"]
     assert os.sched_getaffinity(0) == before
-
-
-def test_all_threads_of_all_members_move(tmp_path: Path) -> None:
-    """Those that burn as well, and the child; what is started later inherits it."""
-    core, other = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
-    with launch(tmp_path, "burn", 2, PATIENCE, cores=[core]) as session:
-        said(session, "ready")
-        os.kill(session.pid, signal.SIGUSR1)
-        eventually("both burn", lambda: len(proc.threads(session.pid)) == 3)
-        session.move([other])
-        assert {*map(tuple, map(os.sched_getaffinity, proc.threads(session.pid)))} == {(other,)}
-        session.stop(0)
-    assert proc.threads(session.pid) == []
-    (tmp_path / "forked").mkdir()
-    with launch(tmp_path / "forked", "share", 1, cores=[core]) as session:
-        said(session, "ready")
-        session.move([other])
-        assert len(pids(session)) == 2
-        assert all(os.sched_getaffinity(pid) == {other} for pid in pids(session))
-        session.stop(0)
 
 
 @pytest.mark.parametrize("moment", ["in the grace", "while the rest is killed"])

@@ -171,7 +171,6 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
 
 
 LATE: Final = Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")
-CLOSING: Final = Flag(name=FlagName.CONNECTIONS_CLOSED, detail="who closes them?")
 PACED: Final = paced(CASE.id)
 QUEUE: Final = {CPU: math.exp(0.12), "service_p50": math.exp(-0.4)}
 WAITS: Final = {"response_p50": 1.1, CPU: 1.2}
@@ -205,7 +204,7 @@ def without(metric: str, side: str) -> list[Duet]:
         (CASE, of(10, LEAKS, base_flags=[GROWING]), TELLS, {"pss_steady"}),
         (CASE, of(10, LEAKS, head_flags=[GROWING]), TELLS, {"pss_steady"}),
         # Noise that meets both sides takes no duet away, nor do notes.
-        (CASE, [*of(5, {CPU: 1.04}, head_flags=[NOISY, CLOSING]), *of(5, {CPU: 1.03})], TELLS, ()),
+        (CASE, [*of(5, {CPU: 1.04}, head_flags=[NOISY]), *of(5, {CPU: 1.03})], TELLS, ()),
         (CASE, of(10, {CPU: 1.04}, base_flags=[NOISY]), TELLS, ()),
         (CASE, [*of(1, {}, head_flags=[WRONG]), *of(9, {CPU: 1.04})], TELLS, ()),
         # Four of five duets must have a figure; no tail is said that too few have.

@@ -18,8 +18,10 @@ from bench import Bench, ask_often, eventually, failures, launches, lives, valid
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.model import Case, Launch, Run, Status
 from duetbench.host import ports, result_files
+from duetbench.host.tree_usage import Edge
 from duetbench.load import launch, oha_results, runner
 from duetbench.load import server as serving
+from duetbench.load.server import Serving
 from serverlings import command
 
 pytestmark = pytest.mark.real
@@ -168,15 +170,15 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         # Granian would share the port with it; no server is started beside it, nor is it ended.
         taken = ports.free_port()
         foreign = [stack.enter_context(stranger(taken)).pid]
-        real = ports.clients
+        real = Serving.edge
 
-        def clients(port: int) -> frozenset[int]:
+        def edge(server: Serving) -> Edge:
             if len(foreign) < 2:  # right before the load
-                foreign.append(stack.enter_context(stranger(port)).pid)
-            return real(port)
+                foreign.append(stack.enter_context(stranger(server.port)).pid)
+            return real(server)
 
         def joined(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(ports, "clients", clients)
+            patch.setattr(Serving, "edge", edge)
             hurry(patch, ready=30.0)  # the stranger answers nothing
 
         days = {

@@ -12,8 +12,9 @@ import pytest
 from comparing import SAME, judged_case
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import ENTRY
+from duetbench.core.comparison import Effects
 from duetbench.core.errors import CountError
-from duetbench.core.model import Effects, Interface
+from duetbench.core.model import Interface
 from duetbench.effects import difference, memory
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.effects.difference import compare

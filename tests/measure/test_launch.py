@@ -65,7 +65,6 @@ def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     assert min(figures[name] for name in ("requests", "throughput", "server_cpu_per_request")) > 0
     rates = {"offered", "service_p50"}
     assert (figures.keys() & rates) == (set() if case.load.rate is None else rates)
-    assert FlagName.CONNECTIONS_CLOSED not in {flag.name for flag in outcome.flags}
 
 
 @pytest.mark.real
@@ -198,10 +197,10 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert [(launch.case, launch.round) for launch in done] == [
         (case.id, round_) for case, round_ in runner.launch_order(make_plan())
     ]
-    sentence, seconds, total = progress.start.call_args.args
+    sentence, seconds = progress.start.call_args.args
     least = 2 * sum(case.load.duration for case in CASES)
     assert sentence.startswith("6 launches, about ")
-    assert (total, least < seconds < least + 6 * 6) == (6, True)
+    assert least < seconds < least + 6 * 6
     work = [call.args for call in progress.work.call_args_list]
     assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in done]
     assert min(remaining for _, _, remaining in work) >= 0
@@ -220,8 +219,8 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
         ("", 2),
     ]
     assert files.read(Run, path).results == run.results
-    assert progress.start.call_args.args[2] == 4
-    assert "- experiment/a: not measured: no 3.15-jit\n" in as_markdown(run)
+    assert progress.start.call_args.args[0].startswith("4 launches, ")
+    assert "- experiment/a: not measured: no 3.15-jit" in as_markdown(run)
 
 
 def test_on_a_full_disk_all_goes_on_until_the_end(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from bench import Bench
 from duetbench.app.project_tests import Suite
 from duetbench.app.request_lines import FOLDER
 from duetbench.core.change import Cause
-from duetbench.core.comparison import Comparison
+from duetbench.core.comparison import Comparison, Effects
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Effects, Verdict
+from duetbench.core.model import Verdict
 from duetbench.counts import counting
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation

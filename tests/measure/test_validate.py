@@ -27,8 +27,8 @@ GOOD = {
 """128 connections, a floor of 10 ms: at most 12,800/s."""
 
 PACED_GOOD = {
-    "offered": 10, "throughput": 9.9, "requests": 100, "good": 100, "unsent": 0,
-    "window": 10.0, "in_flight": 2.0, "lag": 0.002,
+    "offered": 10, "throughput": 9.9, "requests": 100, "good": 100,
+    "window": 10.0, "in_flight": 2.0,
     "response_min": 0.199, "response_mean": 0.205, "response_p50": 0.203, "response_max": 0.237,
     "service_min": 0.199, "service_mean": 0.205, "service_p50": 0.203, "service_max": 0.237,
 }  # fmt: skip
@@ -78,7 +78,7 @@ def sized(right: set[int], sizes: dict[int, int], **more: Any) -> Facts:
 
 ANY, VARYING = case(text=None), case(size=(20, 30))
 SLOW = {**taking(3.001, PACED_GOOD), "window": 7.0, "in_flight": 30.0}
-FULL = {**taking(3.0, PACED_GOOD), "throughput": 1.6, "unsent": 79, "requests": 21, "good": 21}
+FULL = {**taking(3.0, PACED_GOOD), "throughput": 1.6, "requests": 21, "good": 21}
 
 RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.NO_ANSWER, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
@@ -87,8 +87,8 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.WRONG_ANSWER, facts({"good": 299_999}), "another in 1 of 300000 answers"),
     (FlagName.WRONG_ANSWER, sized({27}, {27: 299_400, 0: 598, 26: 2}),
      "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; fix"),
-    (FlagName.WRONG_ANSWER, sized({2}, {2: 7, 4: 9}, case=ANY, excerpts={4: "'busy'"}),
-     "others in 9 of 16 answers: 9 of 4 bytes ('busy'); they vary only under load"),
+    (FlagName.WRONG_ANSWER, sized({2}, {2: 7, 4: 9}, case=ANY),
+     "others in 9 of 16 answers: 9 of 4 bytes; they vary only under load"),
     (FlagName.WRONG_ANSWER, sized({27}, {20: 9, 30: 9, 31: 1}, case=VARYING),
      "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes"),
     (FlagName.SERVER_DIED, facts(pids_after=frozenset({10, 12})), "[10, 11] to stay"),
@@ -103,16 +103,13 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.LOAD_FAILED, facts({"client_cores": 0.95}), "found 0.95"),
     # Of two generators none is held back as long as some time is left.
     (FlagName.LOAD_FAILED, facts({"client_cores": 0.5}, client_beside=0.48), "found 0.98"),
-    # Of 100 requests, at most 5 may be unsent.
-    (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent"),
     # The first answer takes 0.199 s of 10 s: 10 * 0.9801 * 0.95 = 9.31 are due.
     (FlagName.OVERLOADED, paced({"throughput": 9.30}), "10.0/s were offered, 9.30/s answered"),
     # After a floor of 3 s less is due.
     (FlagName.OVERLOADED, paced({**SLOW, "throughput": 9.4}, OPEN, 3.0), "9.40/s answered"),
     # As published: 10/s through five places of 3 s are 1.67/s.
     (FlagName.OVERLOADED, paced({**FULL, "in_flight": 4.9}, PACED, 3.0),
-     "79 of 100 requests were never sent; 10.0/s were offered, 1.60/s answered"),
-    (FlagName.HOST_NOISE, paced({"lag": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
+     "10.0/s were offered, 1.60/s answered"),
     (FlagName.HOST_NOISE, facts(pinned=False), "scheduler"),
     (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
     (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
@@ -123,8 +120,6 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.MEMORY_GROWS, grown(300_000, 20_480, 1001),
      "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
     (FlagName.MEMORY_GROWS, grown(15_000, 1200.0, 1067.0), "16.0 MB"),
-    (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
-     "128 connections kept alive, found 301 more opened for 300000 requests"),
     (FlagName.FEW_CORES, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.FEW_CORES, facts(case=case(cores="shared")), "as declared"),
     (FlagName.FEW_SAMPLES, paced({"requests": 9, "good": 9}), "9 good answers"),
@@ -146,10 +141,7 @@ FINE = [
     grown(300_000, 2000, 999),
     grown(15_000, 1200, 1066),
     grown(300_000, -30, -99),
-    facts({"reopened": 300}),
-    paced({"unsent": 5}),
     paced({"throughput": 9.32}),
-    paced({"lag": 0.020}),
     paced({**SLOW, "throughput": 9.6}, OPEN, 3.0),
     # Ten ticks in 1 s span nine intervals: 10/s may be counted as 11.
     paced({"window": 1.0, "throughput": 11}, OPEN),

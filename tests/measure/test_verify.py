@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench import eventually
 from duetbench.app.expectation import check_answer
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
 from duetbench.load import verify as verification
 from duetbench.load.identity import Identity, check_identity, probe
 from duetbench.load.verify import (
-    SpotChecks,
     choose_paths,
     right_sizes,
     tells_error,
@@ -43,10 +41,6 @@ def endpoint(expect: Expectation | None = None, floor: float = 0.0, **changes: A
         floor=floor,
     )  # fmt: skip
     return made.model_copy(update=changes)
-
-
-def spot_checks(asked: Endpoint, port: int, throughput: float = 1e9) -> SpotChecks:
-    return SpotChecks(asked, port, throughput=throughput, timeout=30, cores=None)
 
 
 JSON = "application/json"
@@ -113,8 +107,6 @@ def test_each_path_is_asked_one_at_a_time() -> None:
         answers = verify(mix, server.port)
         assert asked == ["/x", "/x", "/x", "/y", "/z"] == [answer.path for answer in answers]
         assert server.connections == 1
-        with spot_checks(mix, server.port):
-            eventually("all paths", lambda: asked[5:9] == ["/x", "/y", "/z", "/x"])
     assert {answer.size for answer in answers} == {5}
     assert min(answer.seconds for answer in answers) > 0
     paths = tuple(f"/{number}" for number in range(1, 1000))
@@ -141,21 +133,6 @@ def test_sizes_are_known_unless_they_vary_with_and_without_an_expectation(
     answers = [verification.Answer(0.1, len(body), "/x", body.encode(), "") for body in bodies]
     assert right_sizes(endpoint(), answers) == right
     assert right_sizes(endpoint(Expectation()), answers) == without
-
-
-@pytest.mark.real
-def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
-    """The third one is wrong: it is kept, and nothing is asked any more."""
-    with serving(lambda _path, number: Answer(body=b"hello" if number < 2 else b"hullo")) as server:
-        with spot_checks(endpoint(), server.port) as checks:
-            eventually("the wrong answer", lambda: checks.problem is not None)
-        assert (checks.sent, server.requests, server.connections) == (3, 3, 3)
-        with spot_checks(endpoint(), server.port, throughput=0) as too_slow:
-            pass
-        assert (too_slow.sent, too_slow.problem) == (0, None)
-    assert checks.problem is not None
-    assert checks.problem.flag is FlagName.WRONG_ANSWER
-    assert "GET /x, spot check 3 under load: expected text like 'hello'" in checks.problem.detail
 
 
 @pytest.mark.real

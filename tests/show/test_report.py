@@ -32,17 +32,19 @@ from comparing import (
 )
 from duetbench.ci import comments
 from duetbench.core import units
-from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, PackageChange
-from duetbench.core.model import (
+from duetbench.core.comparison import (
+    ANSWER,
     KEPT,
     AnswerDifference,
-    EffectKind,
+    Comparison,
+    Coverage,
     Effects,
+    Finding,
     KeptMemory,
-    Missing,
+    PackageChange,
     RequestEffect,
-    Verdict,
 )
+from duetbench.core.model import EffectKind, Missing, Verdict
 from duetbench.core.units import Interval
 from duetbench.host import files
 from duetbench.host.console import Console
@@ -275,9 +277,8 @@ def printed(comparison: Comparison, width: int, **more: Any) -> str:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(4, "5s"), (71, "75s"), (116, "2m"), (121, "2m30s"), (600, "10m"), (601, "11m"),
-     (3541, "1h"), (5400, "1h30m")],
-)  # fmt: skip
+    [(4, "1m"), (71, "2m"), (600, "10m"), (5401, "91m")],
+)
 def test_a_proposed_time_is_one_that_an_option_reads(seconds: float, text: str) -> None:
     assert units.write_time(seconds) == text
     assert (units.read_time(text) or 0) >= seconds

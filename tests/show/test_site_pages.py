@@ -20,9 +20,9 @@ from anchored_files import a_file, of, ratio
 from attributing import CHECK, SEND, attribution, row
 from bench import PROJECT, Once
 from duetbench.core.change import Release
-from duetbench.core.comparison import Instructions, PackageChange
+from duetbench.core.comparison import Effects, Instructions, PackageChange
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Effects, Missing
+from duetbench.core.model import Missing
 from duetbench.host import files
 from duetbench.report.attribution import AttributionText
 from goldens import assert_golden

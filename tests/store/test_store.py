@@ -93,7 +93,7 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     for folder, name, text in (
         (tmp_path, "202", "could be any of"),
         (tmp_path, "20251118T090000Z-nightly-3f2a9c17", "20251119T090000Z-nightly"),
-        (tmp_path / "empty", "x", "no runs yet"),
+        (tmp_path / "empty", "x", "newest are: none"),
     ):
         with pytest.raises(UsageError, match=text):
             result_files.find(name, folder)

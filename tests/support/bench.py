@@ -18,7 +18,7 @@ import observatory.cli
 from duetbench import cli
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, proc, result_files
-from duetbench.load import verify
+from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
 from observatory.matrix.schema import PROFILES
@@ -80,9 +80,9 @@ def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
 
 
 def ask_often(patch: pytest.MonkeyPatch) -> None:
-    """Make spot checks every few milliseconds, so some overlap requests even on a busy machine."""
-    patch.setattr(verify, "SPOT_SECONDS", 0.02)
-    patch.setattr(verify, "SPOT_SHARE", 20)
+    """Check answers every few milliseconds, so some overlap requests even on a busy machine."""
+    patch.setattr(launch, "SPOT_SECONDS", 0.02)
+    patch.setattr(launch, "SPOT_SHARE", 20)
 
 
 def eventually(what: str, found: Callable[[], bool]) -> None:

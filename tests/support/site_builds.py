@@ -18,14 +18,12 @@ import sites
 import synthetic as runs
 from anchored_files import a_file, of, ratio
 from duetbench.core.change import Release
-from duetbench.core.comparison import Comparison, PackageChange, SideRecord
+from duetbench.core.comparison import Comparison, Effects, PackageChange, RequestEffect, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Artefact,
     CaseResult,
-    Effects,
     Missing,
-    RequestEffect,
     Run,
     StackRecord,
     Verdict,

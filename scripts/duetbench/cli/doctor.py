@@ -2,6 +2,7 @@
 
 import shutil
 
+import psutil
 from typer import Exit
 
 from duetbench.app import tools
@@ -29,7 +30,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
         oha = f"wrong; {fault}" if fault else f"{spec.version}, {origin}"
     except SetupError as error:
         fault = oha = str(error)
-    noise = machine.disturbance()  # after the check, which takes core time itself
+    busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
     facts = {
         "oha": oha,
@@ -37,7 +38,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
         **_conditions(fingerprint),
         "steal": f"{units.share(last.since(first).steal_share)} now, "
         f"{units.share(last.steal_share)} since boot",
-        "load": f"busy now: {noise}" if noise else "quiet now",
+        "load": f"{busy:.0f} % of the core time is used now",
     }
     if as_json:
         shown = fingerprint.model_dump(mode="json")

@@ -56,7 +56,7 @@ SecondsOption = Annotated[
 
 WaitOption = Annotated[
     str | None,
-    Option("--wait", metavar="TIME", help="Wait at most this long for a quiet machine, e.g. 10m."),
+    Option("--wait", metavar="TIME", help="Wait at most this long for another one, e.g. 10m."),
 ]
 
 

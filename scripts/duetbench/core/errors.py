@@ -135,7 +135,7 @@ class FlagName(StrEnum):
     HOST_NOISE = (
         "host_noise",
         "disturbed",
-        "something else took core time, moved processes, or made the load late",
+        "something else took core time, or moved processes",
     )
     NOT_STEADY = (
         "not_steady",
@@ -147,12 +147,6 @@ class FlagName(StrEnum):
         "disturbed",
         "memory grew with the requests of a load: duetbench soak tells whether for good",
     )
-    CONNECTIONS_CLOSED = (
-        "connections_closed",
-        "disturbed",
-        "the server closed connections of the load",
-    )
-
     OVERLOADED = "overloaded", "note", "the server did not keep up with the offered rate"
     ERROR_INSIDE = "error_inside", "note", "a body with the declared status reports an error"
     FEW_CORES = "few_cores", "note", "server, generator and workers share cores"

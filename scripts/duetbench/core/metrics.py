@@ -212,16 +212,6 @@ CPU: Final = "server_cpu_per_request"
 INSTRUCTIONS: Final = "instructions"
 """Instructions per request inside the process. No launch has this metric."""
 
-_COUNTED: Final = Metric(
-    INSTRUCTIONS,
-    count,
-    "Instructions of a request inside the process.",
-    noun="instructions per request",
-    label=INSTRUCTIONS,
-    verb="executes",
-    floor=0.01,
-)
-
 
 def _effect(name: str, noun: str, verb: str, one: str, many: str = "") -> Metric:
     meaning = f"What one request {verb}, seen in requests made without a server."
@@ -263,7 +253,15 @@ EFFECTS: Final[dict[str, Metric]] = {
 """The kinds of effects of a request."""
 
 _OTHERS: Final[dict[str, Metric]] = {
-    INSTRUCTIONS: _COUNTED,
+    INSTRUCTIONS: Metric(
+        INSTRUCTIONS,
+        count,
+        "Instructions of a request inside the process.",
+        noun="instructions per request",
+        label=INSTRUCTIONS,
+        verb="executes",
+        floor=0.01,
+    ),
     "answer": Metric("answer", units.whole, "What a request is answered."),
     "memory kept": Metric(
         "memory kept", units.about, "Kept for every request.", noun="memory kept after it"

@@ -113,13 +113,8 @@ def read_time(text: str) -> float | None:
 
 
 def write_time(seconds: float) -> str:
-    """Write a `TIME` that is at least this long: 75s, 2m30s, 12m or 1h5m."""
-    step = 5 if seconds < 120 else 30 if seconds <= 600 else 60
-    whole = step * math.ceil(seconds / step)
-    if whole < 120:
-        return f"{whole}s"
-    parts = (whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")
-    return "".join(f"{number}{unit}" for number, unit in parts if number)
+    """Write a `TIME` of whole minutes that is at least this long."""
+    return f"{math.ceil(seconds / 60)}m"
 
 
 SHARE: Final = re.compile(r"(\d{1,4}(?:\.\d{1,6})?) ?%")

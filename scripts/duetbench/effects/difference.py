@@ -25,16 +25,16 @@ from duetbench.app.inside import process as inside
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
-from duetbench.core.comparison import SIDES
-from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import (  # one of these is a type of `Activity`
+from duetbench.core.comparison import (
+    SIDES,
     TELLING,
     AnswerDifference,
-    EffectKind,
     Effects,
     KeptMemory,  # noqa: F401
     RequestEffect,
 )
+from duetbench.core.errors import CountError, LaunchError, UsageError
+from duetbench.core.model import EffectKind
 from duetbench.core.text import short
 from duetbench.effects import activity, answers
 from duetbench.effects.activity import PROGRAM, Activity, Name

@@ -20,15 +20,15 @@ from pydantic import TypeAdapter
 
 from duetbench.app.inside.process import Program
 from duetbench.app.project_tests import Suite
-from duetbench.core.comparison import SIDES
-from duetbench.core.errors import LaunchError, SetupError
-from duetbench.core.model import (
+from duetbench.core.comparison import (
+    SIDES,
     AnswerDifference,
-    EffectKind,
     Effects,
     KeptMemory,  # noqa: F401 - a type of `Activity`
     RequestEffect,
 )
+from duetbench.core.errors import LaunchError, SetupError
+from duetbench.core.model import EffectKind
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
 from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Activity, Operation

@@ -24,16 +24,6 @@ MOST: Final = 600
 """Most characters of a program's output in a reason: enough for a resolver's usual one, or a
 validation error of some variables. The log has the rest."""
 
-_CAUSES: Final = {
-    r"no space left|disk quota exceeded": "the disk is full: make room",
-    r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
-    r"|network (is )?unreachable|failed to (fetch|connect|lookup)|http status"
-    r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
-    r"|newconnectionerror|no matching distribution":
-        "the network or the index cannot be reached: check the connection and the proxy settings",
-}  # fmt: skip
-
-
 _ERROR: Final = re.compile(r"^\s*((?:error|fatal).*)$", re.IGNORECASE | re.MULTILINE)
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
@@ -124,8 +114,8 @@ def run(
         raise SetupError(f"{what}: {error.detail}") from error
     tick(last_line(log))
     if code:
-        said = _explanation(log).replace(f"{cwd}/", "")  # nobody knows a copy's path
-        raise SetupError(f"{what} failed (exit code {code}): {said}. Log: {log}")
+        said = _tool_words(read_log(log)).replace(f"{cwd}/", "")  # nobody knows a copy's path
+        raise SetupError(f"{what} failed (exit code {code}); it said: {said}. Log: {log}")
 
 
 def read_log(path: Path) -> str:
@@ -150,16 +140,10 @@ def last_line(log: Path) -> str:
     return next((line.strip() for line in lines if line.strip()), "")
 
 
-def _explanation(log: Path) -> str:
-    text = read_log(log)
+def _tool_words(text: str) -> str:
+    """Quote a tool's first error, which names the package whose build fails, and its last lines."""
     words, first = _last_lines(text), _ERROR.search(text)
-    if first and first[1] not in words:  # it names the package whose build's output follows
-        words = f"{first[1]} {words}"
-    for pattern, cause in _CAUSES.items():
-        # What a build prints may contain any word.
-        if "Failed to build" not in words and re.search(pattern, words, re.IGNORECASE):
-            return f"{cause}, then repeat; finished steps are kept. It said: {words}"
-    return f"it said: {words.removesuffix('.')}"
+    return (f"{first[1]} {words}" if first and first[1] not in words else words).removesuffix(".")
 
 
 def last_exception(text: str) -> str:

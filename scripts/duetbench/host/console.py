@@ -9,7 +9,6 @@ import io
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,9 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import rich.console
-import rich.progress
 from rich.console import ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.segment import Segment
 from rich.text import Text
 
@@ -38,9 +35,6 @@ MOST_SUMMARY: Final = 1_000_000
 
 BRIEF_STEP_S: Final = 5.0
 """Seconds up to which a step prints no line, so the first minute of a run fits one screen."""
-
-LONG_S: Final = 15.0
-"""Seconds of silence after which a line says what still goes on."""
 
 
 class Console(rich.console.Console):
@@ -116,17 +110,6 @@ class Narrator:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def when_long(self, sentence: str) -> Iterator[None]:
-        """Print a sentence if what follows takes longer than people expect."""
-        timer = threading.Timer(LONG_S, self.say, [sentence])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    @contextmanager
     def step(self, what: str, why: str) -> Iterator[Callable[[str], None]]:
         """Show a step on a terminal while it lasts, and print its duration if it was long.
 
@@ -151,46 +134,33 @@ class Narrator:
 
 
 class Progress(Narrator):
-    """Many pieces of work: a line for each, and on a terminal a bar below with the time left."""
+    """Many pieces of work: a line for each, and on a terminal one below with the time left."""
 
     _until = "left"
 
     def __init__(self, console: rich.console.Console) -> None:
         super().__init__(console)
-        self._bar = rich.progress.Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            rich.progress.TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}", style="progress.remaining"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("starting", total=None, left="")
+        self._status = console.status("")
 
-    def start(
-        self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
-    ) -> None:
-        """Print how much there is to do, and show the bar.
+    def start(self, sentence: str, seconds: float, until: str = "left") -> None:
+        """Print how much there is to do, and show the line.
 
-        `seconds` is the expected time until the end, or until the event named by `until`. `total`
-        is the number of pieces, None while it is unknown.
+        `seconds` is the expected time until the end, or until the event named by `until`.
         """
         self.say(sentence)
         self._until = until
-        self._bar.update(self._task, total=total, left=f"{duration(seconds)} {until}")
-        self._bar.start()
+        self.work("starting", 0, seconds)
+        self._status.start()
 
     def work(self, name: str, done: int, remaining: float) -> None:
-        """Show that a piece of work starts and `remaining` s are left."""
-        text = f"{duration(remaining)} {self._until}"
-        self._bar.update(self._task, description=name, completed=done, left=text)
+        """Show that a piece of work starts after `done` others, and `remaining` s are left."""
+        left = f"{done} done, {duration(remaining)} {self._until}"
+        self._status.update(Text(f"{name}  ").append(left, style="dim"))
 
     def note(self, sentence: str) -> None:
         """Print what a reader of the result should know."""
         self.say(Text(f"note: {sentence}", style="yellow"))
 
     def end(self) -> None:
-        """Remove the bar."""
-        self._bar.stop()
+        """Remove the line."""
+        self._status.stop()

@@ -4,7 +4,6 @@ A file is strict JSON of one `Artefact`. The writer always replaces the whole fi
 one beside it and flushes it to the disk first. Whatever happens, the earlier file stays whole.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -29,7 +28,6 @@ PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 MOST_CHARACTERS: Final = 4000
 """Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
-_ROOM: Final = 500_000  # bytes: several times the size of a night's file
 ADVICE: Final = (
     "free some space, or make the folder writable; XDG_CACHE_HOME and XDG_STATE_HOME move "
     "duetbench's own folders"
@@ -199,21 +197,17 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Check that a file can be written, and that there is room for it; raises RecordError."""
+    """Check that a file can be written; raises RecordError."""
     new = not path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            if new:
-                os.posix_fallocate(file.fileno(), 0, _ROOM)
+        path.open("ab").close()
+        if new:
+            path.unlink()
     except OSError as problem:
         raise RecordError(
             f"{path}: cannot be written ({problem.strerror}); {ADVICE}. Nothing was done"
         ) from problem
-    finally:
-        if new:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
 
 
 def require_room(folder: Path) -> None:

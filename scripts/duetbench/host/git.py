@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError
-from duetbench.core.text import short
 from duetbench.host import proc
 
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
@@ -139,9 +138,7 @@ def run(
         message = process.stderr.decode("utf-8", "replace")
         lines = [line.strip() for line in message.splitlines() if line.strip()]
         # A server that refuses a push says why in lines of its own; git ends in hints.
-        server = " / ".join(line[7:].strip() for line in lines if line.startswith("remote: "))
-        ours = [line for line in lines if not line.startswith(("remote:", "hint:"))]
-        words = " / ".join(filter(None, (short(server, 600), *ours[-3:])))
+        words = " / ".join(line for line in lines if not line.startswith("hint:"))[-900:]
         words = words or f"nothing (exit code {process.returncode})"
         if "dubious ownership" in message:
             mine = "it belongs to another user: if you trust it, tell git so, as its message says"

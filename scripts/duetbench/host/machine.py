@@ -24,10 +24,8 @@ from typing import Final
 
 import psutil
 
-from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
-from duetbench.core.text import visible
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -142,30 +140,6 @@ def core_times() -> CoreTimes:
     return CoreTimes(total, total - idle - steal, steal, time.monotonic(), harness)
 
 
-def disturbance(seconds: float = 1.0) -> str:
-    """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
-    before, _ = core_times(), _busiest()
-    time.sleep(seconds)
-    spent = core_times().since(before)
-    if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
-        return f"other processes use {units.cores(other)} cores{_busiest()}"
-    if spent.steal_share > STEAL:
-        return f"the hypervisor takes {units.share(spent.steal_share)} of the core time"
-    return ""
-
-
-def _busiest() -> str:
-    """Name the other processes that have used the most core time since the last call, if any."""
-    others = (p for p in psutil.process_iter(["cpu_percent", "name"]) if p.pid != os.getpid())
-    looks = [(p.info["cpu_percent"] or 0.0, p.pid, p.info["name"]) for p in others]
-    names = [
-        f"{visible(name or '?')} {pid}, {units.cores(percent / 100)} cores"
-        for percent, pid, name in sorted(looks, reverse=True)[:_NAMED]
-        if percent > 100 * OTHER_CORES / 2
-    ]
-    return f" ({'; '.join(names)})" if names else ""
-
-
 def _cpuinfo() -> dict[str, str]:
     """The kernel's description of the cores; of the first one if they differ."""
     lines = [line.partition(":") for line in reversed(_read(Path("/proc/cpuinfo")).splitlines())]
@@ -185,7 +159,6 @@ tests, several of which run at once."""
 
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
-_NAMED: Final = 3  # processes that take core time
 _POLL_SECONDS: Final = 0.5
 
 
@@ -193,33 +166,27 @@ _POLL_SECONDS: Final = 0.5
 def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator[None]:
     """Hold the machine, unless this process does.
 
-    With `wait`, first wait up to so many seconds, without holding it, until no other holds it and
-    nothing else takes core time; `say` is told what it waits for, and what still takes core time
-    after that. BusyError names who still holds it then.
+    With `wait`, first wait up to so many seconds until no other holds it, which `say` is told.
+    BusyError names who still holds it then.
     """
     address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
     if _holder(address) == os.getpid():
         yield
         return
-    ends, announced = time.monotonic() + wait, set[bool]()
+    ends, announced = time.monotonic() + wait, False
     with socket.socket(socket.AF_UNIX) as lock:
-        while True:
-            noise = disturbance() if wait and _holder(address) is None else ""
+        while not _take(lock, address):
             left = ends - time.monotonic()
-            if (left <= 0 or not noise) and _take(lock, address):
-                break
             holder = f"another duetbench is measuring on it{_describe(_holder(address))}"
             if left <= 0:
                 raise BusyError(
                     f"expected this machine for itself, but {holder}: they would disturb each "
                     "other. Wait for it (longer, with --wait), or stop it"
                 )
-            if bool(noise) not in announced:
-                say(f"waiting for this machine, at most {duration(left)}: {noise or holder}")
-            announced.add(bool(noise))
+            if not announced:
+                say(f"waiting for this machine, at most {duration(left)}: {holder}")
+            announced = True
             time.sleep(min(left, _POLL_SECONDS))
-        if noise:
-            say(f"note: after {duration(wait)}, {noise}: measuring all the same")
         yield
 
 

@@ -32,13 +32,9 @@ def project_root(*, stand_in: bool = True) -> Path:
     """
     setting = os.environ.get("DUETBENCH_ROOT")
     if setting:
-        root = Path(setting).resolve()
-        if declares(root) or any((root / name).exists() for name in _PROJECTS):
+        if (root := Path(setting).resolve()).is_dir():
             return root
-        raise UsageError(
-            f"DUETBENCH_ROOT={setting}: expected a folder of a repository or project (with one of "
-            f"{', '.join(_PROJECTS)}); set it to the one to be measured, or unset it"
-        )
+        raise UsageError(f"DUETBENCH_ROOT={setting}: expected the folder of a repository")
     here, other = Path.cwd(), None
     for folder in (here, *here.parents):
         if declares(folder):

@@ -1,4 +1,4 @@
-"""Which processes listen on a port, and which hold its connections.
+"""Which processes listen on a port.
 
 A server that starts beside a forgotten one shares its port (SO_REUSEPORT) and loses connections to
 it: every answer is right and every figure wrong. So duetbench checks that a port is free before and
@@ -7,7 +7,6 @@ after a launch, and that only its own server listens in between.
 
 import random
 import socket
-import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,7 +20,6 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import proc
 
 _HOST: Final = "127.0.0.1"
-_HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
 _LISTEN: Final = "0A"
 IPV4: Final = "net/tcp"
 """The table of IPv4's sockets: our servers listen on no other."""
@@ -97,20 +95,3 @@ def listening(port: int, tables: Iterable[str] = (IPV4, "net/tcp6")) -> set[int]
                 if int(local.rpartition(":")[2], 16) == port:
                     inodes.add(int(inode))
     return inodes
-
-
-def clients(port: int) -> frozenset[int]:
-    """Client ports of connections to `port` that are open, or ended in the last minute.
-
-    The kernel lists a connection for so long after its end (TIME_WAIT), unless another connection
-    uses the same client port.
-    """
-    server, others = f"{_HEX_HOST}:{port:04X}", set()
-    with (proc.PROC / IPV4).open(encoding="ascii") as table:  # proc_net_tcp.rst
-        for line in table:
-            if f":{port:04X} " in line:
-                _, local, remote = line.split()[:3]
-                if server in {local, remote}:
-                    other = remote if local == server else local
-                    others.add(int(other.rpartition(":")[2], 16))
-    return frozenset(others - {0})  # a listener's remote port is 0

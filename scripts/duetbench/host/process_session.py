@@ -1,10 +1,10 @@
 """A server or load generator in a session of its own: started pinned, and proven to have ended.
 
 Pinning sets the affinity of the thread that starts the command, for this moment. The child and its
-own children inherit it. Setting it afterwards would race with the first workers (`move` repeats
-until all have moved). A Ctrl-C may fall between the fork and the record of its pid: then what
-carries the session's mark is ended. It may fall between that record and the code that stops the
-session: then the session ends with this process.
+own children inherit it. Setting it afterwards would race with the first workers. A Ctrl-C may fall
+between the fork and the record of its pid: then what carries the session's mark is ended. It may
+fall between that record and the code that stops the session: then the session ends with this
+process.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to another process.
@@ -174,9 +174,8 @@ class Session:
         `env` is its whole environment. `recorded` replaces the command in records and errors if it
         contains private values. `append`: what the log has already stays.
 
-        Raises:
-            LaunchError: not_ready (server), load_failed (client) or not_ready (command) if it
-                cannot be executed; harness_error if it cannot be recorded or pinned.
+        LaunchError load_failed (client) or not_ready if it cannot be started, and harness_error if
+        it cannot be recorded.
         """
         record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
         record.save()
@@ -189,7 +188,9 @@ class Session:
             proc.kill_all(record.processes, set())
             record.path.unlink(missing_ok=True)
             if isinstance(error, OSError | ValueError):
-                raise _not_started(error, record, cores) from error
+                what = f"cannot start the {role} {shlex.join(record.argv)}: {error}"
+                flag = FlagName.LOAD_FAILED if role == "client" else FlagName.NOT_READY
+                raise LaunchError(flag, what) from error
             raise
 
     def poll(self) -> int | None:
@@ -203,17 +204,6 @@ class Session:
         if not self._exited:
             proc.wait_ended([self.pid], max(0.0, timeout))
         return self.poll()
-
-    def move(self, cores: Sequence[int]) -> None:
-        """Pin all threads of all members to other cores; what they start later inherits them."""
-        elsewhere, target = True, set(cores)
-        while elsewhere:  # until none is left: a thread may have started from another core
-            elsewhere = False
-            for tid in (tid for item in self.members() for tid in proc.threads(item.pid)):
-                with suppress(ProcessLookupError):
-                    if os.sched_getaffinity(tid) != target:
-                        elsewhere = True
-                        os.sched_setaffinity(tid, target)
 
     def stop(self, grace: float) -> list[int]:
         """End the session and prove it; return the pids that got SIGKILL, ascending.
@@ -307,17 +297,3 @@ class Session:
         while members := self.members():
             if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return
-
-
-def _not_started(
-    error: Exception, record: SessionRecord, cores: Sequence[int] | None
-) -> LaunchError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    what = f"cannot start the {record.role} {shlex.join(record.argv)}"
-    if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
-        remedy = "if it is missing, run `duetbench setup`"
-        flag = FlagName.LOAD_FAILED if record.role == "client" else FlagName.NOT_READY
-        return LaunchError(flag, f"{what}: {error.filename}: {reason}; {remedy}")
-    place = f"on cores {'any' if cores is None else list(cores)}"
-    allowed = f"allowed are {sorted(os.sched_getaffinity(0))}"
-    return LaunchError(FlagName.HARNESS_ERROR, f"{what} {place}: {reason}; {allowed}")

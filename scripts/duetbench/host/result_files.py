@@ -1,6 +1,5 @@
 """Names that people use for stored runs and comparisons, and the files that they mean."""
 
-import difflib
 import json
 from pathlib import Path
 from typing import Final
@@ -49,10 +48,9 @@ def find(name: str, results: Path, kind: type[Run | Comparison] = Run) -> Path:
         raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
     if matching:
         return known[matching[0]]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
     raise UsageError(
-        f"no result has the name {name!r} (expected 'latest', an id, or a file); "
-        + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
+        f"no result has the name {name!r} (expected 'latest', an id, or a file); the newest are: "
+        f"{', '.join([*known][-3:]) or 'none'}"
     )
 
 
@@ -73,17 +71,10 @@ def load(name: str | Path, results: Path, kind: type[Run | Comparison] = Run) ->
     """Read a result by a name of `find`, whose errors it has."""
     path = find(str(name), results, kind)
     try:
-        keys = list(dict(json.loads(path.read_bytes())))
+        keys = dict(json.loads(path.read_bytes()))
     except (OSError, TypeError, ValueError, RecursionError):
-        keys = []  # reading it as a run reports the problem
-    if {"base", "head", "cases"} <= {*keys}:
-        return files.read(Comparison, path)
-    if keys and "results" not in keys:
-        raise RecordError(
-            f"{path}: expected a run file, or a comparison (duetbench compare -o FILE.json), found "
-            f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
-        )
-    return files.read(Run, path)
+        keys = {}  # reading it as a run reports the problem
+    return files.read(Comparison, path) if "base" in keys else files.read(Run, path)
 
 
 def find_comparison(name: str, results: Path) -> Comparison | None:

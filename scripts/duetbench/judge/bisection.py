@@ -11,10 +11,10 @@ from functools import cache
 from typing import Final, Literal, TypeVar
 
 from duetbench.core.change import Cause, Commit, Release, Share
-from duetbench.core.comparison import Comparison, Finding
+from duetbench.core.comparison import KEPT, TELLING, Comparison, Finding
 from duetbench.core.errors import CountError, DuetbenchError
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
-from duetbench.core.model import KEPT, TELLING, Verdict
+from duetbench.core.model import Verdict
 from duetbench.core.text import short
 
 Answer = Literal["yes", "no", "unknown"]

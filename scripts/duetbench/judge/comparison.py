@@ -169,13 +169,13 @@ class Session(Loop):
         both, extent, reporter = self.sides, self.extent, self.reporter
         diff = affected.difference(both)
         self.sides = affected.find(both, diff, everything=extent.everything)
-        with reporter.when_long("the commands of --before: still running, once for each side"):
+        with reporter.step("commands of --before", "once for each side"):
             prepare_all(side for pair in self.sides.pairs for side in pair.sides)
         self.began = self.clock()
         if extent.start:
             self.sides = replace(self.sides, pairs=starting(self.sides.pairs))
             return
-        with reporter.when_long("what one request does: still observed"):
+        with reporter.step("requests", "observing what one does on both sides"):
             self.seen = effects.observe(self.sides.to_observe, budget=extent.seconds)
         if extent.only != "effects":
             self.sides = affected.find(both, diff, self.seen.loaded, everything=extent.everything)
@@ -231,8 +231,7 @@ class Session(Loop):
         self.counts |= self.seen.endless
         ends = self.began + (1 if only else COUNTING) * self.budget
         count, note = self.instruments.instructions, self.reporter.note
-        with self.reporter.when_long("instructions: still counted"):
-            count_each(count, sides, self.counts, lambda: ends - self.clock(), note, ends)
+        count_each(count, sides, self.counts, lambda: ends - self.clock(), note, ends)
 
     def _counted(self) -> Sequence[Pair]:
         """List the pairs that are counted: not starts, nor sides that execute the same."""

@@ -13,21 +13,17 @@ from duetbench.core import units
 from duetbench.core.comparison import (
     ANSWER,
     FAILURE,
+    KEPT,
     RESOLUTION,
+    TELLING,
     Comparison,
+    Effects,
     Finding,
     Instructions,
+    RequestEffect,
 )
 from duetbench.core.metrics import CPU, HEADLINES, INSTRUCTIONS, METRICS
-from duetbench.core.model import (
-    KEPT,
-    TELLING,
-    Case,
-    EffectKind,
-    Effects,
-    RequestEffect,
-    Verdict,
-)
+from duetbench.core.model import Case, EffectKind, Verdict
 from duetbench.core.text import shorten_alike
 
 LEAST_SECONDS: Final = 60.0  # of a proposed budget

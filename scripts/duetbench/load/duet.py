@@ -121,7 +121,7 @@ class _Duets:
         with ExitStack() as stack:
             for side in self.order:
                 stack.enter_context(side)
-            self._each(lambda side: side.begin(aside=side is self.order[1]))
+            self._each(SideRun.start)
             self._each(SideRun.meet)
             for cases in zip(*(side.cases for side in self.sides), strict=True):
                 if results and self._over:
@@ -199,8 +199,6 @@ class _Duets:
                 self._observe,
                 lambda side: stack.enter_context(self.observed[side].load()),
                 self._await_loads,
-                # On both sides, before anything else is read.
-                lambda side: self.observed[side].checks.end(),
                 lambda side: self.observed[side].end(),
                 lambda side: self.observed[side].collect(),
             )

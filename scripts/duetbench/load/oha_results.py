@@ -142,10 +142,8 @@ def figures(
 ) -> dict[str, float]:
     """Compute the metrics of one load, and figures that only checks use; `floor` is in s.
 
-    The latter are: good (requests with the declared status), unsent (requests of the schedule that
-    were never sent), window (length of the time that throughput refers to, s), in_flight (time-
-    weighted mean of the requests in flight) and lag (behind its own schedule, s, that the generator
-    stayed below for 99 % of the requests).
+    The latter are: good (requests with the declared status), window (length of the time that
+    throughput refers to, s), and in_flight (time-weighted mean of the requests in flight).
 
     Requests that end after the deadline count for latencies, but not for throughput. Only good
     answers count for latencies. Without any good answer before the deadline there are only counts.
@@ -159,8 +157,6 @@ def figures(
     }
     if load.rate is not None:
         figures["offered"] = load.rate
-        sent = len(rows) + summary.timeouts + summary.errors
-        figures["unsent"] = max(0, ticks(load) - sent)
     if not good.any():
         return figures
     return (
@@ -168,12 +164,6 @@ def figures(
         | _throughput(rows, good, window(rows, load, status=status, floor=floor))
         | _latencies(rows, good, load)
     )
-
-
-def ticks(load: Load) -> int:
-    """The requests that a rate asks for: ticks i / rate before the deadline, from i = 0."""
-    # 10/s for 0.7 s is 7 ticks, although 10 * 0.7 is a little more than 7 in binary.
-    return math.ceil(round((load.rate or 0.0) * load.duration, 9))
 
 
 def sizes(rows: Rows, status: int) -> dict[int, int]:
@@ -274,10 +264,4 @@ def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, flo
     response = times("response", (rows.end - rows.scheduled)[good])
     if load.rate is None:
         return response  # a closed loop schedules nothing: service times would be the same
-    # The queue is first in, first out, and only its end is dropped: row i is tick i.
-    lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
-    return {
-        **response,
-        **times("service", (rows.end - rows.start)[good]),
-        "lag": max(0.0, float(np.percentile(lag, 99))),
-    }
+    return response | times("service", (rows.end - rows.start)[good])

@@ -32,12 +32,11 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
     So drift of the machine affects all cases alike, and no case always follows the same other one.
     """
     order = random.Random(plan.seed)  # noqa: S311 - a repeatable order, not a secret
-    steps: list[tuple[Case, int]] = []
-    for number in range(plan.launches):
-        cases = list(plan.cases)
-        order.shuffle(cases)
-        steps += [(case, number) for case in cases]
-    return tuple(steps)
+    return tuple(
+        (case, number)
+        for number in range(plan.launches)
+        for case in order.sample(plan.cases, len(plan.cases))
+    )
 
 
 def launch_all(
@@ -143,7 +142,7 @@ def execute(
     steps = launch_order(plan.model_copy(update={"cases": cases}))
     left = [_AROUND + case.load.duration + 2 * case.endpoint.takes for case, _ in steps]
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
-    progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
+    progress.start(f"{size}, about {duration(sum(left))}", sum(left))
     try:
         for order, (case, number) in enumerate(steps):
             progress.work(case.id, order, sum(left[order:]))

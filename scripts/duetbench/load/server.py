@@ -3,7 +3,7 @@
 import math
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -106,13 +106,9 @@ class Serving:
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def _traceback(self) -> str:
-        """Quote the server's traceback; wait for it for a moment, as it follows the answer."""
-        latest, deadline = "", time.monotonic() + _TRACEBACK_SECONDS
-        while (log := read_log(self.log)[self._earlier :]) != latest or "Traceback" not in log:
-            if time.monotonic() > deadline:
-                break
-            latest = log
-            time.sleep(_POLL_SECONDS)
+        """Quote the server's traceback, which follows its answer in a moment."""
+        time.sleep(_TRACEBACK_SECONDS)
+        log = read_log(self.log)[self._earlier :]
         # Other output of a server is not worth quoting.
         words = last_words(self.workspace.hide_values(log))
         return f"; the server said: {words}" if "Traceback" in log else ""
@@ -144,18 +140,14 @@ class Serving:
         advice = self.side.advise(text)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
-    def start(self, cores: Sequence[int] | None = None) -> None:
-        """Run the case's commands `before`, check that the ports are free, and start the server.
-
-        On its own cores unless others are given.
-        """
-        cores = cores or self.side.server_cores
+    def start(self) -> None:
+        """Run the case's commands `before`, check that the port is free, and start the server."""
         self.workspace.open()
         ports.require_free(self.port)
         self._session = Session.start(
             self.side.server_argv(self.port),
             role="server",
-            cores=cores if self.testbed.machine.pinned else None,
+            cores=self.side.server_cores if self.testbed.machine.pinned else None,
             env=self.workspace.environment(),
             cwd=self.workspace.folder,
             log=self.log,

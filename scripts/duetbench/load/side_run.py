@@ -61,20 +61,6 @@ class SideRun(Serving):
         self.blocked = 0.0  # of its time, in which further requests have to wait, s
         self.metrics: dict[str, float] = {}
 
-    def begin(self, *, aside: bool) -> None:
-        """Start the server; `aside`: on the client cores, which are idle before the load.
-
-        That halves the time on two cores. Only on an equal number: servers may count their cores.
-        """
-        here, there = self.side.server_cores, self.side.client_cores
-        self.start(there if aside and len(there) == len(here) else here)
-
-    def meet(self) -> None:
-        """Wait until all workers serve, and pin the server to its own cores."""
-        super().meet()
-        if self.testbed.machine.pinned:
-            self.session.move(self.side.server_cores)
-
     def probe(self) -> None:
         """Check answers of the idle server, and measure the core time and the wait of one.
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app.testbed import SideCase
-from duetbench.core.errors import LaunchError
 from duetbench.core.model import Launch
 from duetbench.host.tree_usage import memory_of
 from duetbench.load import verify
@@ -25,7 +24,12 @@ def perform(side: SideCase, log: Path) -> Launch:
     with Serving(side, log) as serving, serving.blamed():
         serving.start()
         serving.await_port(_POLL_SECONDS)
-        seconds = _first_answer(serving)
+        serving.log_in()
+        request, timeout = serving.request, serving.case.ready_timeout
+        where = f"{request.method} {request.path}, the first request"
+        with verify.connect(serving.port, timeout) as connection:
+            verify.ask(connection, request, request.path, where, timeout)
+        seconds = time.monotonic() - serving.session.started
         if serving.case.workers > 1:  # the others may still start
             serving.meet()
         tree, memory = serving.edge(), memory_of(serving.session.members)
@@ -38,24 +42,3 @@ def perform(side: SideCase, log: Path) -> Launch:
         if memory.pss is not None:
             figures["pss_start"] = memory.pss
     return serving.result(figures)
-
-
-def _first_answer(serving: Serving) -> float:
-    """Ask until there is an answer, which must be right; s since the start of the server."""
-    timeout = serving.case.ready_timeout
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            serving.log_in()
-            request = serving.request
-            where = f"{request.method} {request.path}, the first request"
-            with verify.connect(serving.port, timeout) as connection:
-                verify.ask(connection, request, request.path, where, timeout)
-        except LaunchError as problem:
-            refused = isinstance(problem.__cause__, ConnectionError)
-            if not refused or time.monotonic() > deadline:
-                raise
-            serving.require_running()
-            time.sleep(_POLL_SECONDS)
-        else:
-            return time.monotonic() - serving.session.started

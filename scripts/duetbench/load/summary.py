@@ -7,24 +7,17 @@ A failed launch has no figures and is left out.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import CaseResult, Frozen, Launch, Run
+from duetbench.core.model import CaseResult, Flag, Frozen, Launch, Run
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
-
-
-class WarningCount(Frozen):
-    """A warn flag of a case: in how many of its launches, with one of the details."""
-
-    name: FlagName
-    launches: int
-    detail: str
 
 
 class CaseSummary(CaseResult):
@@ -48,21 +41,15 @@ class CaseSummary(CaseResult):
         return tuple(filter(None, (launch.failure for launch in self.launches)))
 
     @property
-    def warnings(self) -> tuple[WarningCount, ...]:
-        """The flags of usable launches, the most frequent first; each has the first detail."""
-        details: dict[FlagName, list[str]] = {}
-        for launch in self.usable:
-            for name, detail in {flag.name: flag.detail for flag in reversed(launch.flags)}.items():
-                details.setdefault(name, []).append(detail)
-        details.pop(FlagName.FEW_LAUNCHES, None)
-        warnings = [
-            WarningCount(name=name, launches=len(some), detail=some[0])
-            for name, some in sorted(details.items(), key=lambda item: -len(item[1]))
-        ]
+    def warnings(self) -> tuple[Flag, ...]:
+        """The flags of usable launches, the most frequent first, each of its first launch."""
+        launches = [{f.name: f for f in reversed(launch.flags)} for launch in self.usable]
+        counts = Counter(name for flags in launches for name in flags)
+        first = {name: flag for flags in reversed(launches) for name, flag in flags.items()}
+        warnings = [first[name] for name, _ in counts.most_common()]
         if 0 < self.measured < ENOUGH_LAUNCHES:
             detail = f"{self.measured} of at least {ENOUGH_LAUNCHES} launches"
-            few = WarningCount(name=FlagName.FEW_LAUNCHES, launches=self.measured, detail=detail)
-            warnings.append(few)
+            warnings.append(Flag(name=FlagName.FEW_LAUNCHES, detail=detail))
         return tuple(warnings)
 
 

@@ -23,11 +23,9 @@ _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
 _TRIES: Final = 40
 _SECONDS: Final = 10.0  # for an answer; a stream of events does not end
 
-_FOR_OPERATORS: Final = (
-    "health healthz healthcheck heartbeat live livez liveness ready readyz readiness ping pong "
-    "status version info metrics"
-)
 _BESIDE: Final = (
+    "health healthz healthcheck heartbeat live livez liveness ready readyz readiness ping pong "
+    "status version info metrics "
     "doc docs redoc openapi swagger schema static assets media favicon robots sitemap admin auth "
     "oauth login logout signin signup account accounts debug manifest opensearch css js"
 )
@@ -70,7 +68,7 @@ def _candidates(serving: Serving) -> Iterator[Case]:
     plain = (path for path in identity.routes(serving.port) if not _PARAMETERS & set(path))
     # The likeliest first to be worth measuring.
     paths_ = {"/", *plain}
-    for path in sorted(paths_, key=lambda p: (_rank(p), p.count("/"), len(p), p))[:_TRIES]:
+    for path in sorted(paths_, key=lambda p: (_is_beside(p), p.count("/"), len(p), p))[:_TRIES]:
         endpoint = case.endpoint.model_copy(update={"path": path})
         yield case.model_copy(update={"endpoint": endpoint})
 
@@ -83,9 +81,7 @@ def _problem(serving: Serving, case: Case) -> str:
     return reason(serving.flags[0].detail) if serving.flags else ""
 
 
-def _rank(path: str) -> int:
-    """Return 0 for a path of the application's own work, 1 or 2 for what it has beside."""
+def _is_beside(path: str) -> bool:
+    """Whether a path is of what an application has beside its own work."""
     words = {*re.split(r"[^a-z]+", path.lower())}
-    file = re.search(r"\.\w+$", path)
-    beside = file or words & {*_BESIDE.split()}
-    return 2 if beside else int(bool(words & {*_FOR_OPERATORS.split()}))
+    return bool(words & {*_BESIDE.split()} or re.search(r"\.\w+$", path))

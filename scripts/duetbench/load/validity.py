@@ -13,6 +13,7 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag
+from duetbench.core.text import some
 from duetbench.host.machine import OTHER_CORES, STEAL
 
 LITTLES_LAW: Final = 0.05
@@ -36,11 +37,6 @@ own work and our readings need the rest."""
 
 KEPT_UP: Final = 0.95  # share of the offered requests that must be answered; the rest is in flight
 
-SCHEDULE_LAG: Final = (0.010, 0.10)
-"""Seconds, and share of the median response, that 99 % of the ticks may be late by: a late tick
-hides waiting from the response times. The generator's timers have a resolution of 1 ms. A virtual
-machine sometimes pauses for some 20 ms, which moves only percentiles above the 99th."""
-
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
 QUICKER: Final = 3.0
@@ -52,10 +48,6 @@ GROWTH_TOTAL: Final = 16e6
 fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each of the
 first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB). With a paced load they
 keep 2.6 kB of each of the first 600. All other handlers here keep less than 3 MB."""
-
-REOPENED: Final = 0.001
-"""Connections per request that may be reopened. One costs a server about two requests (see
-`verify.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
 FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
 
@@ -78,7 +70,6 @@ class Facts:
     steady: bool = True
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
-    excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
     times: Sequence[float] = ()  # median service time of the requests sent in each third, s
 
     def __getitem__(self, name: str) -> float:
@@ -123,9 +114,10 @@ def _void(facts: Facts) -> Iterator[Flag]:
             f"{sorted(facts.pids_after)}; see the server's log",
         )
     in_flight, pause = facts["in_flight"], TURNAROUND / (facts["response_mean"] or math.nan)
-    least, most = 1 - max(LITTLES_LAW, pause), 1 + LITTLES_LAW
+    # A rate may leave connections idle.
+    least, most = 1 - max(LITTLES_LAW, pause) if load.rate is None else 0.0, 1 + LITTLES_LAW
     within = least * load.connections <= in_flight <= most * load.connections
-    if load.rate is None and not within and not math.isnan(in_flight):
+    if not within and not math.isnan(in_flight):
         yield _flag(
             FlagName.IMPOSSIBLE,
             f"expected {load.connections} requests in flight on average (within "
@@ -156,11 +148,7 @@ def _wrong_sizes(facts: Facts) -> str:
     if not wrong:
         return ""
     often = sorted(wrong, key=lambda size: -wrong[size])
-    examples = [
-        f"{wrong[size]} of {size} bytes"
-        + (f" ({facts.excerpts[size]})" if size in facts.excerpts else "")
-        for size in often[:SIZES_SHOWN]
-    ] + ["…"] * (len(often) > SIZES_SHOWN)
+    examples = some([f"{wrong[size]} of {size} bytes" for size in often], SIZES_SHOWN)
     advice = (
         "fix the handler, or declare the sizes that its answers may have"
         if expect.size or expect.tells_body
@@ -168,7 +156,7 @@ def _wrong_sizes(facts: Facts) -> str:
     )
     return (
         f"expected bodies of {words} bytes, found others in {sum(wrong.values())} of "
-        f"{sum(facts.sizes.values())} answers: {', '.join(examples)}; {advice}"
+        f"{sum(facts.sizes.values())} answers: {examples}; {advice}"
     )
 
 
@@ -186,25 +174,13 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     ticks = 0.0 if load.rate is None else 1 / facts["window"]
     if throughput > most * CEILING + ticks:
         yield f"expected at most {units.rate(most)}, the ceiling, found {units.rate(throughput)}"
-    # A closed load's connections are judged by Little's law.
-    places = math.inf if load.rate is None else load.connections * (1 + LITTLES_LAW)
-    for name, limit, words in (
-        ("in_flight", places, "connections"),
-        ("server_cores", facts.server_cores * CORES, "the server's cores"),
-    ):
-        if facts[name] > limit:
-            yield f"expected {name} not above {words} ({limit:g}), found {facts[name]:g}"
+    used, limit = facts["server_cores"], facts.server_cores * CORES
+    if used > limit:
+        yield f"expected server_cores not above the server's cores ({limit:g}), found {used:g}"
 
 
 def _disturbed(facts: Facts) -> Iterator[Flag]:
-    load, requests, least = facts.case.load, facts["requests"], facts["least_kept"]
-    late, share = SCHEDULE_LAG
-    if facts["lag"] > max(late, share * facts["response_p50"]):
-        yield _flag(
-            FlagName.HOST_NOISE,
-            f"1 % of the requests were scheduled {units.seconds(facts['lag'])} late or more: "
-            "their response times lack that wait",
-        )
+    requests, least = facts["requests"], facts["least_kept"]
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
@@ -217,12 +193,6 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
             FlagName.MEMORY_GROWS,
             f"the server kept {units.count(facts['memory_per_request'])} bytes per request, and "
             f"{units.count(least)} at least: {units.size(least * requests)} in this load",
-        )
-    if facts["reopened"] > REOPENED * requests:
-        yield _flag(
-            FlagName.CONNECTIONS_CLOSED,
-            f"expected {load.connections} connections kept alive, found "
-            f"{facts['reopened']:.0f} more opened for {requests:.0f} requests; what closes them?",
         )
     if not facts.pinned:
         yield _flag(FlagName.HOST_NOISE, "the scheduler moved server and generator freely")
@@ -237,8 +207,8 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
 
 def _notes(facts: Facts) -> Iterator[Flag]:
     case, cores = facts.case, facts.server_cores
-    if reasons := "; ".join(_overload(facts)):
-        yield _flag(FlagName.OVERLOADED, reasons)
+    if words := _overload(facts):
+        yield _flag(FlagName.OVERLOADED, words)
     if case.workers > cores:
         yield _flag(FlagName.FEW_CORES, f"{case.workers} workers on {cores} server core(s)")
     if case.cores == "shared":
@@ -248,15 +218,13 @@ def _notes(facts: Facts) -> Iterator[Flag]:
         yield _flag(FlagName.FEW_SAMPLES, few)
 
 
-def _overload(facts: Facts) -> Iterator[str]:
-    """Say what of an offered rate was not sent, or not answered in time."""
-    load, unsent, answered = facts.case.load, facts["unsent"], facts["throughput"]
+def _overload(facts: Facts) -> str:
+    """Say how much of an offered rate was not answered in time; empty if enough was."""
+    load, answered = facts.case.load, facts["throughput"]
     if load.rate is None:
-        return
-    due = load.rate * load.duration
-    if unsent > (1 - KEPT_UP) * due:
-        yield f"{unsent:.0f} of {due:.0f} requests were never sent"
+        return ""
     # Even an idle server answers nothing in the first moments; an open load's window has no floor.
     idle = facts.figures.get("service_min", 0.0) - facts.case.endpoint.floor * load.open
-    if answered < KEPT_UP * load.rate * max(0.0, 1 - max(0.0, idle) / facts["window"]):
-        yield f"{units.rate(load.rate)} were offered, {units.rate(answered)} answered"
+    if answered >= KEPT_UP * load.rate * max(0.0, 1 - max(0.0, idle) / facts["window"]):
+        return ""
+    return f"{units.rate(load.rate)} were offered, {units.rate(answered)} answered"

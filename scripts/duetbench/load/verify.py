@@ -2,19 +2,15 @@
 
 import hashlib
 import http.client
-import itertools
 import json
-import math
-import os
 import re
-import select
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import httpx
 
@@ -26,14 +22,6 @@ from duetbench.host.command import page_text
 from duetbench.load.validity import FLOOR_SLACK
 
 _ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
-
-SPOT_SECONDS: Final = 0.2
-SPOT_SHARE: Final = 4000
-"""Least time between two spot checks under load, s, and fewest requests between them.
-
-With its connection a check costs a server the core time of about three requests, but counts as one:
-CPU per request is at most 0.06 % too high.
-"""
 
 MIXED: Final = 16  # most paths of a mix that are requested before and after a load
 
@@ -111,67 +99,6 @@ def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]
     return frozenset(sizes if known and not endpoint.paths else ())
 
 
-class SpotChecks:
-    """Sends a request to a loaded server from time to time, and checks every answer in full.
-
-    Each check uses the next path, and a new connection, so that all workers get some.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        port: int,
-        *,
-        throughput: float,
-        timeout: float,
-        cores: Sequence[int] | None,
-    ) -> None:
-        self._endpoint, self._port, self._timeout = endpoint, port, timeout
-        self._paths = itertools.cycle(dict.fromkeys((endpoint.path, *endpoint.paths)))
-        self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
-        self._cores = cores
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
-        self.sent = 0  # requests so far
-        self.excerpts: dict[int, str] = {}  # bytes of a right body → how one began
-        self.problem: LaunchError | None = None  # of the first wrong answer
-
-    def __enter__(self) -> Self:
-        if self._every < math.inf:
-            self._thread.start()
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._over.set()
-        if error is None:
-            self.end()
-
-    def end(self) -> None:
-        """Stop, and wait for the answer to the last request."""
-        self._over.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        if self._cores is not None:
-            os.sched_setaffinity(0, self._cores)  # this thread only
-        wait = self._every / 2
-        while not self._over.wait(wait) and self.problem is None:
-            wait = self._every
-            try:
-                self._ask()
-            except LaunchError as error:
-                self.problem = error
-
-    def _ask(self) -> None:
-        endpoint, path = self._endpoint, next(self._paths)
-        where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
-        self.sent += 1
-        with connect(self._port, self._timeout) as connection:
-            answer = ask(connection, endpoint, path, where, self._timeout)
-        self.excerpts.setdefault(answer.size, answer.excerpt)
-
-
 def exchange(
     connection: http.client.HTTPConnection,
     endpoint: Endpoint,
@@ -183,8 +110,6 @@ def exchange(
     # The headers that the generator sends, and no others: an answer may depend on any.
     headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
     try:
-        if connection.sock and readable(connection.sock):
-            connection.close()  # as the server did
         connection.putrequest(
             endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
         )
@@ -208,13 +133,6 @@ def exchange(
 def connect(port: int, timeout: float) -> closing[http.client.HTTPConnection]:
     """Provide a connection to a server, which it opens for its first request."""
     return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=timeout))
-
-
-def readable(connection: socket.socket) -> bool:
-    """Whether there is something to read, or the end."""
-    poll = select.poll()  # select(2) has a limit of 1,024 files
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def receive(

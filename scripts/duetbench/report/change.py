@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from duetbench.core.change import Cause, Share
-from duetbench.core.comparison import Finding
+from duetbench.core.comparison import KEPT, Finding
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
-from duetbench.core.model import KEPT
 from duetbench.core.text import some
 from duetbench.core.units import Interval
 from duetbench.report import formats

@@ -12,6 +12,7 @@ from duetbench.app import case_names
 from duetbench.core import units
 from duetbench.core.comparison import (
     FAILURE,
+    KEPT,
     TESTS,
     Comparison,
     Finding,
@@ -20,7 +21,7 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import EXIT_CODES
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
-from duetbench.core.model import KEPT, Verdict
+from duetbench.core.model import Verdict
 from duetbench.core.text import some
 from duetbench.host.console import duration
 from duetbench.judge.findings import longer_budget

@@ -10,10 +10,10 @@ from duetbench.app.target import STACK
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, METRICS
-from duetbench.core.model import Machine, Run
+from duetbench.core.model import Flag, Machine, Run
 from duetbench.host import files
 from duetbench.host.console import duration
-from duetbench.load.summary import CaseSummary, RunSummary, WarningCount, summarise
+from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, Section, escape, print_section
 
@@ -50,7 +50,7 @@ def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
         yield "", "", failed_launches(case)
 
 
-def _doubt(flag: WarningCount) -> str:
+def _doubt(flag: Flag) -> str:
     """Say why figures are not those of the server alone."""
     if flag.name is FlagName.HOST_NOISE:
         return f"{flag.detail}: repeat when idle"

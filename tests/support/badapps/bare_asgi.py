@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 Message = MutableMapping[str, Any]
@@ -27,14 +27,12 @@ class App:
         self,
         handlers: dict[str, Handler],
         at_the_end: Callable[[App], Awaitable[None]] | None = None,
-        close_every: Mapping[str, int] | None = None,
     ) -> None:
         self.served = 0
         self.in_flight = 0
         self.port = 0
         self.joined = 0.0
         self._clients: set[tuple[str, int]] = set()
-        self._close_every = close_every or {}
         self._handlers = handlers
         self._at_the_end = at_the_end
 
@@ -49,16 +47,12 @@ class App:
             self.joined = time.monotonic()
         self.served += 1
         self.in_flight += 1
-        place = self.served
         try:
             status, body = await self._handlers[scope["path"]](self)
         finally:
             self.in_flight -= 1
         media, content = b"text/plain; charset=utf-8", body.encode()
         headers = [(b"content-type", media), (b"content-length", str(len(content)).encode())]
-        every = self._close_every.get(scope["path"])
-        if every and place % every == 0:
-            headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 

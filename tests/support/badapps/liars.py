@@ -87,7 +87,5 @@ app = App(
         "/mask": mask,
         "/keep": keep,
         "/quicken": quicken,
-        "/closing": truthful,
-    },
-    close_every={"/closing": 10},
+    }
 )
