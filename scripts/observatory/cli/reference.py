@@ -1,6 +1,7 @@
 """`observatory reference`: keys, metrics, flags and files as a page of Markdown."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -45,7 +46,8 @@ def reference_command() -> None:
 def reference() -> str:
     """Return the page of the tool as Markdown."""
     parts = [_HEAD, "## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
-    keys = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
+    fields = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
+    keys = ((*row, _FURTHER.split(meaning)[0].rstrip(".")) for *row, meaning in fields)
     parts += ["## Configuration keys", _KEYS, _table(("key", "value", "default", "meaning"), keys)]
     parts += ["## Environment variables", _table(("variable", "meaning"), _named(VARIABLES))]
     parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
@@ -63,16 +65,20 @@ application in `--help-app`, and words in the [glossary](glossary.md)."""
 
 _KEYS: Final = """\
 Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also options, or words
-of `--with`; `--help-app` lists these."""
+of `--with`; `--help-app` lists these, and says more."""
 
-_RECORDS: Final = "What `-o FILE.json` writes, of `duetbench run` and of `duetbench compare`."
+_FURTHER: Final = re.compile(r"(?<!e\.g)\. ")
+"""What divides the first sentence of a key's meaning from the others, which a help shows."""
+
+_RECORDS: Final = """\
+What `-o FILE.json` writes, except keys whose names say all; the schemas
+([run](../results/schema.json), [comparison](../results/comparison.schema.json)) are complete."""
 
 _METRICS: Final = """\
-Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
-below a tenth of its [limit](glossary.md#limit) counts as none; the
-limit is what *same* excludes."""
+Values are in SI units. The column *judged* names the cases in which comparisons
+[judge a metric](decides.md#which-metrics-are-judged), by its [limit](glossary.md#limit)."""
 
-_COLUMNS: Final = ("metric", "unit", "better", "threshold", "limit", "judged", "meaning")
+_COLUMNS: Final = ("metric", "unit", "better", "limit", "judged", "meaning")
 
 _FLAGS: Final = """\
 *void*: the launch has a reason and no figures. *disturbed*: figures are shown, and no verdict uses
@@ -91,7 +97,7 @@ def _named(meanings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _records(*models: type[BaseModel]) -> Iterator[str]:
     for model in models:
-        rows = ((key, value, meaning) for key, value, _, meaning in _fields(model))
+        rows = ((key, value, meaning) for key, value, _, meaning in _fields(model) if meaning)
         yield f"### {model.__name__}"
         yield _table(("key", "value", "meaning"), rows)
 
@@ -117,7 +123,15 @@ def _kind(shape: Mapping[str, Any]) -> str:
 
 
 def _metrics() -> Iterator[tuple[str, ...]]:
+    """List the metrics; times that differ in the end of the name alone share a row."""
+    rows: dict[tuple[str, ...], list[str]] = {}
     for row in METRICS.values():
-        sizes = (share(row.floor), share(row.limit)) if row.situation else ("", "")
+        family, _, point = row.meaning.rpartition(": ")
+        meaning = row.meaning if " " in point else f"{family}."
+        limit = share(row.limit) if row.situation else ""
         better = "" if row.better == "neither" else row.better
-        yield f"`{row.name}`", row.unit, better, *sizes, row.situation, row.meaning
+        names = rows.setdefault((row.unit, better, limit, row.situation, meaning), [])
+        end = f"_{row.name.partition('_')[2]}" if names else row.name
+        names.append(f"`{end}`")
+    for cells, names in rows.items():
+        yield " ".join(names), *cells
