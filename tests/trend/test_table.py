@@ -39,16 +39,18 @@ def test_launches_give_a_mean_and_an_interval() -> None:
 def test_failed_launches_enter_nothing_and_are_told() -> None:
     """Two good launches and a failed one: n is 2, the reason is kept, few launches are flagged.
 
-    A flag that a launch has twice, of its warm-up and of its load, is one launch's.
+    The flag of most launches comes first; one that a launch has twice is one launch's.
     """
     case = synthetic.make_case("x/json/a")
     noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    steal = Flag(name=FlagName.HOST_NOISE, detail="steal")
+    unsteady = Flag(name=FlagName.NOT_STEADY, detail="it changed")
     result = CaseResult(
         case=case,
         launches=(
-            synthetic.ok(case.id, 0, {"throughput": 4.0}, noise, noise),
+            synthetic.ok(case.id, 0, {"throughput": 4.0}, unsteady, noise, steal),
             synthetic.failed(case.id, 1, FlagName.WRONG_ANSWER, "expected 'a', found 'b'"),
-            synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}),
+            synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}, unsteady),
         ),
     )
     found = summarise_case(result, expected=3)
@@ -58,8 +60,8 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
     assert found.metrics["throughput"].n == 2
     assert found.metrics["errors"].n == 1
     assert found.failures[0] == "wrong_answer: expected 'a', found 'b'"
-    noise, few = found.warnings
-    assert (noise.name, few.name) == (FlagName.HOST_NOISE, FlagName.FEW_LAUNCHES)
+    *flags, few = found.warnings
+    assert (flags, few.name) == ([unsteady, noise], FlagName.FEW_LAUNCHES)
     for launches, status in ((result.launches[1:2], "failed"), ((), "not measured")):
         bad = summarise_case(CaseResult(case=case, launches=launches), 3)
         assert (bad.status, bad.metrics, bad.warnings) == (status, {}, ())

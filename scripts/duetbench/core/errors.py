@@ -135,7 +135,7 @@ class FlagName(StrEnum):
     HOST_NOISE = (
         "host_noise",
         "disturbed",
-        "something else took core time, or moved processes",
+        "something else took core time, moved processes, or made the load late",
     )
     NOT_STEADY = (
         "not_steady",
