@@ -58,12 +58,12 @@ def reference() -> str:
 _HEAD: Final = """\
 # Reference
 
-`observatory reference` writes this page; do not edit it. Options are in `--help`, those of an
-application in `--help-app`, and words in the [glossary](glossary.md)."""
+`observatory reference` writes this page; do not edit it. Options are in `--help`, and
+words in the [glossary](glossary.md)."""
 
 _KEYS: Final = """\
 Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also options, or words
-of `--with`; `--help-app` lists these."""
+of `--with`."""
 
 _RECORDS: Final = "What `-o FILE.json` writes, of `duetbench run` and of `duetbench compare`."
 
