@@ -40,12 +40,10 @@ _NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "nod
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
-    if project.target.only_committed:
-        return
     copied = [revisions.add_uncommitted(project.root, place) for place in places]
     added, (_, large) = [name for names, _ in copied for name in names], copied[0]
     for names, text in (
-        (added, "with uncommitted files: {} (--with only-committed leaves them out)"),
+        (added, "with uncommitted files: {}"),
         (large, "note: without {}: too large to copy; make what it needs with --before"),
     ):
         if names:

@@ -239,11 +239,6 @@ class Target(Frozen):
             description="Time that the server may take to start, e.g. 90s or 2m (30s).",
         )
     )
-    only_committed: Annotated[bool, CommandOption(word=True)] = Field(
-        False,
-        alias="only-committed",
-        description="Leave out files that git does not have, such as .env and a database.",
-    )
     build: Annotated[bool, CommandOption(word=True)] = Field(
         False, description="Build an environment from the lock, though one runs it already."
     )
@@ -291,7 +286,7 @@ _SELECTING: Final = {
 
 _WORDS: Final = {
     *("python", "as-of", "arg", "server", "workers", "threads", "loop", "connections", "rate"),
-    *("interface", "factory", "token", "expect-status", "ready-timeout", "only-committed", "build"),
+    *("interface", "factory", "token", "expect-status", "ready-timeout", "build"),
 }
 """Words of sides that neither. A lock is none: who wrote the record could have chosen a file."""
 
