@@ -43,7 +43,6 @@ _PROGRAMS: Final = {
     "observatory": (observatory.cli, {"": observatory.cli.VERBS}),
 }
 WIDE: Final = {"COLUMNS": "100"}
-_OF_TARGET: Final = ("options", "target_options")
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
@@ -91,7 +90,6 @@ def verbs() -> dict[str, Any]:
     [
         (("duetbench", "--version"), ()),
         (("observatory", "--help"), ()),
-        (("duetbench", "compare", "--help-app"), ("compare", *_OF_TARGET)),
         (("duetbench", "show", "--help"), ("options", "show")),
         (("observatory", "history", "pull", "--help"), ("history",)),
     ],
@@ -122,8 +120,8 @@ def test_every_verb_is_found_by_its_row(verbs: dict[str, Any], program: str) -> 
 def parameters(words: str, verb: Any) -> Iterator[str]:
     """A verb's parameters, a name per line; those of an application once, for `compare`."""
     whole = words == "duetbench compare"
-    shared = any(one.name == "help_app" for one in verb.params) and not whole
-    of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"help_app", "words"}
+    shared = any(one.name == "copy_database" for one in verb.params) and not whole
+    of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"words"}
     for one in verb.params:
         names = sorted((*one.opts, *one.secondary_opts), key=len, reverse=True)
         if not shared or one.name not in of_target:
@@ -150,7 +148,7 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS]
     named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", said))
     params = verbs["duetbench compare"].params
-    assert named - {"--help-app"} <= {param.opts[0] for param in params}
+    assert named - {"--help"} <= {param.opts[0] for param in params}
     shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
     assert shown - {f"--{name}" for name in target.OPTIONS} - named == {"base", "head"}
 
@@ -165,13 +163,8 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
         wanted = 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert said.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
-    for option, named, other in (
-        ("--help", ("--app", "--help-app"), "--header"),
-        ("--help-app", ("--with threads=",), "--select"),
-    ):
-        said = CliRunner().invoke(app, ["run", option], env=WIDE).output
-        assert all(text in said for text in named)
-        assert other not in said
+    said = CliRunner().invoke(app, ["run", "--help"], env=WIDE).output
+    assert all(word in said for word in ("--app", "--header", "threads"))
 
 
 def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:

@@ -265,6 +265,7 @@ def create_engine(url):
             ["shop.main:app"],
         ),
         ({"notes.py": FLASK}, ["notes:create_app"]),
+        ({"app.py": FLASK, "core.py": FASTAPI}, ["core:app", "app:create_app"]),
         (
             {"site/wsgi.py": "from x import get_wsgi_application\n"
                              "application = get_wsgi_application()\n"},

@@ -1,6 +1,5 @@
 """Names of cases for people, beside their ids, or by their requests; and cases by their ids."""
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +9,12 @@ from typing import Final
 from duetbench.app.target import STACK
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint
-from duetbench.core.text import short
+from duetbench.core.text import short, some
 from duetbench.core.units import count
 
 _USUAL_LOOPS = frozenset({"auto", "asyncio", "none"})
 _LONGEST: Final = 60  # characters of a request
-_SUGGESTIONS: Final = 3
+_SHOWN: Final = 3  # cases that an error names
 _AGAIN: Final = re.compile(r"--\d+$")  # ends the name of a request's second endpoint
 
 declared: list[Callable[[str], "CaseName | None"]] = []
@@ -103,14 +102,9 @@ def _load(case: Case) -> str:
 
 
 def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
-    """Choose the cases whose id matches a glob, or all without globs; UsageError if one does not.
-
-    The error suggests what may have been meant.
-    """
+    """Choose the cases whose id matches a glob, or all; UsageError for a glob that matches none."""
     for glob in globs:
         if not any(fnmatchcase(case.id, glob) for case in cases):
-            ids = [case.id for case in cases]
-            near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3)
-            some_ids = ", ".join(near or ids[:_SUGGESTIONS]) or "none"
-            raise UsageError(f"--select {glob!r} selects nothing; near: {some_ids}")
+            ids = some([case.id for case in cases], _SHOWN)
+            raise UsageError(f"--select {glob!r} selects nothing of {ids or 'no cases'}")
     return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, glob) for glob in globs))

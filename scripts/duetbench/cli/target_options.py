@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated, Any, Final
 
-from typer import Context, Exit, Option, echo
+from typer import Context, Option
 
 from duetbench.app import target
 from duetbench.app.deployment import module_files
@@ -22,81 +21,43 @@ _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IG
 
 _FLAGS: Final = {name: option for name, option in OPTIONS.items() if not option.word}
 _WORDS: Final = {name: option for name, option in OPTIONS.items() if option.word}
-_BRIEF: Final = {"app", "path"}
-"""What the help of a command shows of them; --help-app shows all."""
 
 Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
 
 
-def _page(is_set: bool) -> None:
-    if is_set:
-        echo("The application. Each option is also a key of tool.duetbench, and so is each word of")
-        echo("--with, except arg, which is server-arg there; docs/applications.md has examples.\n")
-        for option in sorted(OPTIONS.values(), key=lambda option: option.word):
-            start = f"  {' '.join(option.spell(option.metavar))}".ljust(28)
-            gap = "" if start.endswith("  ") else f"\n{'':28}"
-            text = fill(option.help, 80, initial_indent=" " * 28, subsequent_indent=" " * 28)
-            echo(f"{start}{gap}{text.strip()}")
-        raise Exit
+def _parameter(name: str, kind: Any, option: Any) -> Parameter:
+    annotation = Annotated[kind | None, option]
+    name = name.replace("-", "_")
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
+_WITH: Final = Option(
+    "--with",
+    metavar="WORD",
+    help=f"What is otherwise than usual, such as workers=4: {', '.join(_WORDS)}; repeatable.",
+)
 _DECLARED: Final = [
-    Parameter(
-        name.replace("-", "_"),
-        Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[
-            option.kind | None,
-            Option(
-                f"--{name}", metavar=option.metavar, help=option.help, hidden=name not in _BRIEF
-            ),
-        ],
-    )
-    for name, option in _FLAGS.items()
+    *(
+        _parameter(name, each.kind, Option(f"--{name}", metavar=each.metavar, help=each.help))
+        for name, each in _FLAGS.items()
+    ),
+    _parameter("words", list[str], _WITH),
 ]
 """Each option is a parameter, as typer reads them."""
 
 
-def _words(
-    *,
-    words: Annotated[
-        list[str] | None,
-        Option(
-            "--with",
-            metavar="WORD",
-            help="What is otherwise than usual, such as workers=4: --help-app lists the words; "
-            "repeatable.",
-        ),
-    ] = None,
-    help_app: Annotated[
-        bool,
-        Option(
-            "--help-app",
-            callback=_page,
-            is_eager=True,
-            help="Show all options of an application: requests, server, environment, commands.",
-        ),
-    ] = False,
-) -> None:
-    """Declare what is not one of them."""
-
-
 def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a target besides its own; its context's `obj` is `Options`.
-
-    Its help shows few of them; --help-app shows all.
-    """
-    more = [*_DECLARED, *signature(_words).parameters.values()]
+    """Give a command the options of a target besides its own; its context's `obj` is `Options`."""
 
     @wraps(verb)
     def command(context: Context, **values: Any) -> Any:
-        context.obj = _read({option.name: values.pop(option.name) for option in more})
+        context.obj = _read({option.name: values.pop(option.name) for option in _DECLARED})
         return verb(context, **values)
 
-    own = [*signature(verb).parameters.values()]
-    command.__signature__ = Signature([*own, *more])  # type: ignore[attr-defined] # for typer
-    command.__annotations__ = {each.name: each.annotation for each in (*own, *more)}
+    every = [*signature(verb).parameters.values(), *_DECLARED]
+    command.__signature__ = Signature(every)  # type: ignore[attr-defined] # for typer
+    command.__annotations__ = {each.name: each.annotation for each in every}
     return command
 
 

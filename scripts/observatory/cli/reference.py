@@ -1,7 +1,6 @@
 """`observatory reference`: keys, metrics, flags and files as a page of Markdown."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -46,8 +45,7 @@ def reference_command() -> None:
 def reference() -> str:
     """Return the page of the tool as Markdown."""
     parts = [_HEAD, "## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
-    fields = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
-    keys = ((*row, _FURTHER.split(meaning)[0].rstrip(".")) for *row, meaning in fields)
+    keys = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
     parts += ["## Configuration keys", _KEYS, _table(("key", "value", "default", "meaning"), keys)]
     parts += ["## Environment variables", _table(("variable", "meaning"), _named(VARIABLES))]
     parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
@@ -60,15 +58,12 @@ def reference() -> str:
 _HEAD: Final = """\
 # Reference
 
-`observatory reference` writes this page; do not edit it. Options are in `--help`, those of an
-application in `--help-app`, and words in the [glossary](glossary.md)."""
+`observatory reference` writes this page; do not edit it. Options are in `--help`, and
+words in the [glossary](glossary.md)."""
 
 _KEYS: Final = """\
 Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also options, or words
-of `--with`; `--help-app` lists these, and says more."""
-
-_FURTHER: Final = re.compile(r"(?<!e\.g)\. ")
-"""What divides the first sentence of a key's meaning from the others, which a help shows."""
+of `--with`."""
 
 _RECORDS: Final = """\
 What `-o FILE.json` writes, except keys whose names say all; the schemas
