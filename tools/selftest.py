@@ -442,7 +442,7 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
                 commit(root, files)
                 done = Tries(0.0, name, same=same)
                 for _ in range(tries):
-                    done.made.append((1, compared(root, *words, "--all", "--budget", budget)))
+                    done.made.append((1, compared(root, *words, "--control", "--budget", budget)))
             yield from done.rows()
 
 

@@ -315,7 +315,7 @@ def test_private_values_are_told_nowhere(
     given = [f"--env={name}={value}" for name, value in VALUES.items() if name != "FILED"]
     given += ["--env-file", "dev.env", "--header", "Authorization: Bearer {TOKEN}"]
     files_of = [bench.folder / name for name in ("found.json", "found.md", "found.html")]
-    wanted = ("--all", "--budget", "1s", *(word for file in files_of for word in ("-o", file)))
+    wanted = ("--control", "--budget", "1s", *(word for file in files_of for word in ("-o", file)))
     done = bench("compare", "HEAD~1", "--app", "bare:app", *given, *wanted)
     assert "log records" in done.out + bench("show", files_of[0]).out, done
     assert all(file.is_file() for file in files_of)

@@ -193,7 +193,7 @@ UNGUARDED: Final = "refused: The environment `bench` has no required reviewers"
 REQUESTS: Final[list[tuple[str, str, Table, str]]] = [
     # Comment, its author, what else is so, and what the verb says.
     *((f"/bench {words}", "alice", {}, NO_COMMIT)
-      for words in ("main", HEAD[:39], f"{HEAD} --all", f"{HEAD};id")),
+      for words in ("main", HEAD[:39], f"{HEAD} --control", f"{HEAD};id")),
     (ASKED, "alice", {"pull": {"head": {"sha": NEXT}}},
      "refused: `aaaaaaaaaaaa` is not the head of this pull request"),
     (ASKED, "alice", {"pull": {"state": "closed"}}, "refused: The pull request is not open."),

@@ -302,7 +302,7 @@ PROJECT: Final = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = "
     ("change", "words", "entered"),
     [
         ({"shop/tools.py": "x = 2\n"}, "", None),
-        ({"shop/tools.py": "x = 2\n"}, "--all", 0),
+        ({"shop/tools.py": "x = 2\n"}, "--control", 0),
         ({"shop/items.py": ITEMS.replace("1", "2")}, "", 0),
         ({"shop/items.py": ITEMS.replace("path.", "path.lower().")}, "", 1),
     ],
@@ -332,7 +332,7 @@ def test_what_no_request_loads_is_not_measured(
         else:
             session = sessions.pop()
             assert [pair.reason for pair in session.sides.pairs] == [
-                file if words != "--all" else "asked for with --all"
+                file if words != "--control" else "asked for with --control"
             ]
             assert session.coverage is not None
             assert session.coverage.entered == entered

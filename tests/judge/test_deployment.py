@@ -321,7 +321,7 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     """Whose head had its modules compiled, and its base had not, had half the memory."""
     commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
     out = bench.folder / "found.json"
-    words = "HEAD HEAD --all --app much.web:app --path /one --with connections=8 --budget 18s"
+    words = "HEAD HEAD --control --app much.web:app --path /one --with connections=8 --budget 18s"
     done = bench("compare", *words.split(), "-o", out)
     assert done.code in {0, 3}, done
     found = files.read(Comparison, out)

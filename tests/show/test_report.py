@@ -300,7 +300,7 @@ REVISIONS: Final = f"duetbench compare {'a' * 12} {'b' * 12}"
     ("recorded", "harmless"),
     [
         (AGAIN, True),
-        (f"{REVISIONS} --all --budget 20m", True),
+        (f"{REVISIONS} --control --budget 20m", True),
         (f"{AGAIN}; rm -rf /", False),
         (AGAIN.replace("--seed 1", "-o /etc/passwd"), False),
         ("no command at all", False),

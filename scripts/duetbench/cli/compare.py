@@ -98,9 +98,13 @@ def compare_command(
         Option("--why", help="Find the functions behind the clearest change: a minute more."),
     ] = False,
     output: ReportsOption = None,
-    everything: Annotated[
+    control: Annotated[
         bool,
-        Option("--all", help="Also measure cases that the change cannot affect.", hidden=True),
+        Option(
+            "--control",
+            help="Measure cases that cannot differ, too; without revisions, HEAD against itself: "
+            "what this machine makes of no change.",
+        ),
     ] = False,
 ) -> None:
     """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
@@ -120,13 +124,15 @@ def compare_command(
 
     written = reports(output, ".json", ".md", ".html")
     console = console_beside(written)
+    if control and not (base or of_base or of_head):
+        base = head = "HEAD"
     contrast = Contrast((base, head), of_base or (), of_head or ())
-    extent = Extent(everything=everything, start=start, only=only or "")
+    extent = Extent(everything=control, start=start, only=only or "")
 
     def find() -> Subject:
         return with_options(repository(console), context.obj)
 
-    asked = start or why or budget or only == "counts" or of_base or of_head or call
+    asked = start or why or budget or control or only == "counts" or of_base or of_head or call
     run(
         console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
         files=written, wait=wait, calls=call or (),
@@ -180,7 +186,7 @@ def run(
     clean_up(console)
     again = (
         *words,
-        *["--all"] * extent.everything,
+        *["--control"] * extent.everything,
         *["--start"] * extent.start,
         *(["--only", extent.only] if extent.only else []),
         *(["--budget", budget] if budget else []),

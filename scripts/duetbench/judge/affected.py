@@ -35,7 +35,7 @@ from duetbench.effects.activity import Name
 from duetbench.host import git
 from duetbench.judge.pairs import Sides
 
-EVERYTHING: Final = "asked for with --all"
+EVERYTHING: Final = "asked for with --control"
 
 MISSED: Final = 20
 """Most functions that the record names, of those entered and of the others."""

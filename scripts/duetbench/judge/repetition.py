@@ -15,12 +15,12 @@ from duetbench.app.target import is_harmless
 from duetbench.core.comparison import SIDES, Comparison, SideRecord
 from duetbench.core.errors import UsageError
 
-_ALONE: Final = re.compile("--all|--start|[0-9a-f]{12}")
+_ALONE: Final = re.compile("--control|--start|[0-9a-f]{12}")
 """Words without a value: flags, and the commits of the sides."""
 
 _BEGIN: Final = (("duetbench", "compare"), ("observatory", "compare"))
 
-_NOT_OF_WHY: Final = frozenset({"--seed", "--budget", "--limit", "--only", "--all"})
+_NOT_OF_WHY: Final = frozenset({"--seed", "--budget", "--limit", "--only", "--control"})
 
 
 def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str:

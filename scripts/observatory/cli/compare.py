@@ -52,9 +52,7 @@ def compare_command(
     output: ReportsOption = None,
     as_json: JsonOption = False,
     seed: SeedOption = 1,
-    everything: Annotated[
-        bool, Option("--all", help="Also measure cases that the change cannot affect.")
-    ] = False,
+    control: Annotated[bool, Option("--control")] = False,
     results: Annotated[
         Path | None, Option("--results", metavar="FOLDER", help="Keep it here, for the site.")
     ] = None,
@@ -69,7 +67,7 @@ def compare_command(
     """
     contrast = Contrast((base, head), of_base or (), of_head or ())
     globs = tuple(select or ())
-    extent = Extent(globs, everything=everything, start=start, only=only or "", seed=seed)
+    extent = Extent(globs, everything=control, start=start, only=only or "", seed=seed)
     words = (
         *(word for glob in globs for word in ("--select", glob)),
         *("--profile", profile, "--seed", str(seed)),
