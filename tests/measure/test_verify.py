@@ -183,7 +183,10 @@ def test_a_body_that_calls_itself_an_error_is_recognised(body: bytes, error: boo
     assert tells_error(body) is error
 
 
-LOCK = {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pywin32": "400"}
+LOCK = {
+    **{"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pywin32": "400"},
+    "orjson": "git+1a2b3c4d",  # a commit tells no version
+}
 
 
 def identity(**changes: Any) -> Identity:
@@ -192,7 +195,13 @@ def identity(**changes: Any) -> Identity:
         "python": "3.14.7",
         "free_threaded": False,
         "gil_enabled": True,
-        "packages": {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pip": "26"},
+        "packages": {
+            "fastapi": "0.163.2",
+            "granian": "2.8.7",
+            "pydantic": "2.14.3",
+            "pip": "26",
+            "orjson": "3.11",
+        },
         "loop": "asyncio.unix_events._UnixSelectorEventLoop",
         "worker": "100-1",
     }

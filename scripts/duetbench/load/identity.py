@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from duetbench.app.entry.duetbench_entry import COLLECT, PATH, ROUTES
 from duetbench.app.interpreters import JIT
 from duetbench.app.servers import AUTO, SERVERS
+from duetbench.app.stacks import GIT
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Frozen, InterpreterRecord
 from duetbench.core.text import short
@@ -136,9 +137,13 @@ def check_identity(
     """Compare every worker with the case and its interpreter; LaunchError not_ready.
 
     A universal lock (`packages`) also has packages of other systems, so only installed ones are
-    compared; the server must be installed.
+    compared, by their versions, which a commit does not tell; the server must be installed.
     """
-    lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
+    lock: dict[str, str] = {
+        canonicalize_name(name): version
+        for name, version in packages.items()
+        if not version.startswith(GIT)
+    }
     on, build = {True: "on", False: "off"}, {True: "without the GIL", False: "with the GIL"}
     # None: anything. A case may say itself whether the JIT is on.
     jit = None if JIT in {*case.env, *case.env_names} else on[python.jit]
