@@ -184,7 +184,10 @@ def test_a_body_that_calls_itself_an_error_is_recognised(body: bytes, error: boo
 
 
 LOCK = {
-    **{"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pywin32": "400"},
+    "fastapi": "0.163.2",
+    "granian": "2.8.7",
+    "pydantic": "2.14.3",
+    "pywin32": "400",
     "orjson": "git+1a2b3c4d",  # a commit tells no version
 }
 
