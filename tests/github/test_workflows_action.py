@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from acting import PROJECT, TOKEN, Outcome, load, need
-from duetbench.ci import workflows
+from duetbench.cli import init
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
 from linting import actionlint, zizmor
@@ -106,7 +106,7 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
 def test_the_workflows_that_init_writes_are_those_of_the_page(tmp_path: Path) -> None:
     """But for the application, which its keys declare, in its folder."""
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
-    made = workflows.make(Path("backend"))
+    made = init.workflows(Path("backend"))
     for name, text in made.items():
         write(tmp_path, f".github/workflows/{name}", text)
     assert actionlint(tmp_path).stdout == ""

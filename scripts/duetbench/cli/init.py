@@ -1,12 +1,15 @@
 """`duetbench init`: record how an application is measured."""
 
+import importlib.metadata
 import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from typer import Context, Option
 
@@ -14,7 +17,6 @@ from duetbench.app import declarations, deployment, hints, request_lines, revisi
 from duetbench.app.declarations import FILE, read_toml
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject
-from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
@@ -31,6 +33,8 @@ _APPLICATION: Final = re.compile(
     re.MULTILINE,
 )
 """What an application is in a module: made by a framework, or a function that makes one."""
+
+_TEMPLATES: Final = Path(__file__).parents[1] / "ci/templates"  # of workflows
 
 _HEADER: Final = "[tool.duetbench]"
 _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
@@ -116,7 +120,7 @@ def init_command(
     written = {place: text.encode(), **bodies}
     if github:
         folder = (revisions.top(root) or root) / ".github" / "workflows"
-        made = workflows.make(revisions.within(root))
+        made = workflows(revisions.within(root))
         written |= {folder / name: content.encode() for name, content in made.items()}
         console.say(f"and into {folder}: {' and '.join(made)}")
     if dry_run:
@@ -269,3 +273,17 @@ def _unlikely(application: str) -> tuple[bool, int, int, str]:
     last = module.rpartition(".")[2]
     place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
     return "_app" in attribute, place, module.count("."), application
+
+
+def workflows(within: Path) -> dict[str, str]:
+    """Return both workflows by name; `within` is the application's folder in the repository."""
+    addresses = importlib.metadata.metadata("duetbench").get_all("Project-URL") or []
+    home = next(line for line in addresses if line.startswith("Homepage"))
+    fields = {
+        "ours": urlsplit(home.split()[-1]).path.strip("/"),
+        "root": "" if within == Path() else f", with: {{ root: {within.as_posix()} }}",
+    }
+    return {
+        name: Template((_TEMPLATES / name).read_text("utf-8")).substitute(fields)
+        for name in ("duetbench.yml", "duetbench-comment.yml")
+    }

@@ -29,7 +29,7 @@ from duetbench.core.protocol import duet_load
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
 from duetbench.judge.pairs import Mode, Pair
-from duetbench.load import duet, launch, start
+from duetbench.load import duet, launch
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""
@@ -74,7 +74,7 @@ class Real:
         log = self._logs(first.case.id)
         if first.mode is Mode.TOGETHER:
             return duet.perform(sides, log, head_first=head_first, order=order)
-        perform = start.perform if first.mode is Mode.START else launch.perform
+        perform = launch.start if first.mode is Mode.START else launch.perform
 
         def alone(side: SideCase) -> Launch:
             return perform(side, self._logs(side.case.id)("head"))

@@ -37,6 +37,7 @@ CPU per request is at most 0.06 % too high.
 """
 
 _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
+_PORT_SECONDS: Final = 0.002  # between looks at a port: 0.4 % of half a second
 
 
 def perform(
@@ -59,6 +60,36 @@ def perform(
         metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
     return serving.result(metrics, number, order)
+
+
+def start(side: SideCase, log: Path) -> Launch:
+    """Start a side's server, until its first right answer, and end it. Raises `InterruptedRun`.
+
+    Nothing is loaded and nothing runs beside it, so that a minute has twenty pairs and more. Core
+    time includes what commands that the application has waited for took.
+    """
+    figures: dict[str, float] = {}
+    with Serving(side, log) as serving, serving.blamed():
+        serving.start()
+        serving.await_port(_PORT_SECONDS)
+        serving.log_in()
+        request, timeout = serving.request, serving.case.ready_timeout
+        where = f"{request.method} {request.path}, the first request"
+        with verify.connect(serving.port, timeout) as connection:
+            verify.ask(connection, request, request.path, where, timeout)
+        seconds = time.monotonic() - serving.session.started
+        if serving.case.workers > 1:  # the others may still start
+            serving.meet()
+        tree, memory = serving.edge(), tree_usage.memory_of(serving.session.members)
+        serving.meet()
+        figures = {
+            "start_cpu": sum(process.cpu + process.children for process in tree.processes),
+            "start_time": seconds,
+            "import_time": serving.import_time,
+        }
+        if memory.pss is not None:
+            figures["pss_start"] = memory.pss
+    return serving.result(figures)
 
 
 def _measure(serving: Serving) -> "Observation":
