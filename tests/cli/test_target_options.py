@@ -58,7 +58,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
         (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
         (("run", "--app", "a:b", *2 * ("--with", "workers=2")), "--with workers: expected it once"),
-        (("run", "--app", "a:b", "--with", "build=no"), "build=no: expected no value"),
+        (("run", "--app", "a:b", "--with", "factory=no"), "factory=no: expected no value"),
         (("run", "--app", "a:b", "--with", "rate=x"), "--with rate=x: expected a valid number"),
         (
             ("compare", "--app", "a:b", "--base", "workers=0"),

@@ -191,7 +191,6 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         reasons = bad_days(bench, monkeypatch, days, "hanging")
         for number, pid in enumerate(foreign, start=1):
             assert f"process {pid} " in reasons[f"victim/granian/{number}"]
-    assert "duetbench setup" in reasons["victim/uvicorn"]
     (log,) = (bench.folder / "state").rglob("*victim.log")
     assert log.name in reasons["victim"]
     assert "in mistake" in log.read_text()

@@ -46,7 +46,7 @@ def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator
 def find_running(project: Subject, narrator: Narrator) -> Environment | None:
     """Find the environment in which a project runs: one that has what its files ask for.
 
-    Says what it lacks. A Python that only is on the search path may be for something else.
+    Says what a chosen one lacks. A Python that only is on the search path may be for something else.
     """
     root = project.root
     lock = target_locks.lock_of(root, revisions.within(root), project.target.packages)
@@ -54,11 +54,11 @@ def find_running(project: Subject, narrator: Narrator) -> Environment | None:
     environment = find_environment(root.resolve(), revisions.top(root) or root.resolve())
     if environment is None or not (asked or environment.chosen):
         return None
-    if lacking := environment.lacking(asked):
-        some = f"{', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
-        narrator.say(f"{environment.label} lacks {some}, so that an environment is built")
-        return None
-    return environment
+    lacking = environment.lacking(asked)
+    if lacking and environment.chosen:
+        names = f"{', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
+        narrator.say(f"{environment.label} lacks {names}, so that an environment is built")
+    return None if lacking else environment
 
 
 def can_share(

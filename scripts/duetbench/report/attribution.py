@@ -45,7 +45,8 @@ class AttributionText:
         if abs(ratio - 1) <= spread:
             repeat = formats.size(spread)
             return f"{name}: instructions per request did not move (counts repeat within {repeat})."
-        moved = formats.movement(INSTRUCTIONS, Interval(ratio))
+        scatter = Interval(ratio, ratio * (1 - spread), ratio * (1 + spread))
+        moved = f"{formats.movement(INSTRUCTIONS, scatter)} ({formats.within(scatter)})"
         return f"{name} {moved}: {units.count(totals.base)} → {units.count(totals.head)}."
 
     @property
@@ -57,6 +58,12 @@ class AttributionText:
         return f"No function is named: none moved by {least} of a request or more."
 
     @property
+    def precision(self) -> str:
+        """How precise the figures of rows are."""
+        least = formats.size(self.record.threshold)
+        return f"Rows are precise to {least} of a request, by which equal sides differed at most."
+
+    @property
     def rows(self) -> tuple[RowText, ...]:
         return tuple(map(self._row, self.record.rows))
 
@@ -65,7 +72,7 @@ class AttributionText:
         """All of it, as a part of a report."""
         took = duration(self.record.seconds)
         lines = [self.headline, f"{self.record.case}, Python {self.record.python}, in {took}"]
-        lines += [self.cause]
+        lines += [self.cause, *[self.precision] * bool(self.rows)]
         rows = [
             (
                 *row[:2],
