@@ -46,7 +46,7 @@ def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator
 def find_running(project: Subject, narrator: Narrator) -> Environment | None:
     """Find the environment in which a project runs: one that has what its files ask for.
 
-    Says what a chosen one lacks. A Python that only is on the search path may be for something else.
+    Says what a chosen one lacks. A Python that only is on PATH may be for something else.
     """
     root = project.root
     lock = target_locks.lock_of(root, revisions.within(root), project.target.packages)
