@@ -95,8 +95,10 @@ def test_a_dropped_index_is_named_though_no_statement_changed(
     """By each driver, with the sides swapped; a plan shows no value, and asking leaves nothing."""
     place, uv = tmp_path / "venv", f"{command.uv()}"
     subprocess.run([uv, "--quiet", "venv", "--python", sys.executable, place], check=True)
-    install = [uv, "--quiet", "pip", "install", "--python", f"{place / 'bin/python'}", *_PACKAGES]
-    subprocess.run(install, check=True)
+    subprocess.run(
+        [uv, "--quiet", "pip", "install", "--python", f"{place / 'bin/python'}", *_PACKAGES],
+        check=True,
+    )
     monkeypatch.setenv("VIRTUAL_ENV", str(place))
     index = "create index by_author on book (author)"
     for name, made in (("base", index), ("head", "select 1"), ("copy", index)):

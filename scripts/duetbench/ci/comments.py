@@ -44,7 +44,7 @@ _ACTIVE: Final = re.compile(
     r"|(?<=:)(?=//)|\bwww(?=\.)",  # addresses
     re.IGNORECASE | re.ASCII,
 )
-_MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
+_MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z0-9/-]*) (\{[^\n]*\}) -->")
 _FOLD_END: Final = "\n</details>"
 _CUT: Final = "\n\n… the rest did not fit.\n"
 

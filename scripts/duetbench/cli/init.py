@@ -171,11 +171,10 @@ def _requests_of(
             if line is not None:
                 written[line[0]] = line[1], (operation.body or "").encode("latin-1")
     bodies = {root / file: body for file, body in written.values() if file}
-    narrator = Narrator(console)
+    declared = {**options, "requests": tuple(written)}
     with _while_there(bodies), revisions.copies() as copies:
-        declared = with_options(root, {**options, "requests": tuple(written)})
-        copy = deployment.working(declared, narrator, copies)
-        right, wrong = trial.serve_once(copy, narrator, find=False)
+        copy = deployment.working(with_options(root, declared), Narrator(console), copies)
+        right, wrong = trial.serve_once(copy, Narrator(console), find=False)
         lines = dict(zip((case.id for case in copy.cases()), written, strict=True))
     chosen = [lines[case.id] for case in right]
     if not chosen:

@@ -182,7 +182,12 @@ def report_command(
         for number, before, head in pulls:
             text = proposals.proposal(sent[ARTIFACT], before, head)
             body = comments.sign(text, head, url, words)
-            Console().say(" ".join(comments.publish(github, number, comments.KIND, body)))
+            # Each application has a workflow, and a comment.
+            Console().say(
+                " ".join(
+                    comments.publish(github, number, f"{comments.KIND}-{run['workflow_id']}", body)
+                )
+            )
             write_summary(body)
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")

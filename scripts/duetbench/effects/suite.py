@@ -169,8 +169,8 @@ def repeatable(recording: Recording) -> list[Operation]:
     """Return a request of passing tests for each endpoint, all of which is known; answered 200."""
     chosen = dict[str, Operation]()
     for operation in recording.operations.values():
-        passed = recording.outcomes.get(operation.test) == "passed"
-        if passed and operation.did.answers[0][0]["status"] == 200 and operation.body is not None:
+        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
+        if right and recording.outcomes.get(operation.test) == "passed":
             chosen.setdefault(operation.endpoint, operation)
     return [*chosen.values()]
 
