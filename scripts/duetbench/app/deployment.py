@@ -28,7 +28,7 @@ from duetbench.core.text import some
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
-_SHOWN: Final = 4  # names of uncommitted files
+_SHOWN: Final = 4  # names in a sentence
 
 SITE: Final = f"{FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
@@ -56,8 +56,9 @@ def find_running(project: Subject, narrator: Narrator) -> Environment | None:
         return None
     lacking = environment.lacking(asked)
     if lacking and environment.chosen:
-        names = f"{', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
-        narrator.say(f"{environment.label} lacks {names}, so that an environment is built")
+        narrator.say(
+            f"{environment.label} lacks {some(lacking, _SHOWN)}, so that an environment is built"
+        )
     return None if lacking else environment
 
 

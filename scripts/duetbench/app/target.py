@@ -283,7 +283,7 @@ _SELECTING: Final = {
 
 _WORDS: Final = {
     *("python", "as-of", "arg", "server", "workers", "threads", "loop", "connections", "rate"),
-    *("interface", "factory", "token", "expect-status", "ready-timeout", "build"),
+    *("interface", "factory", "token", "expect-status", "ready-timeout"),
 }
 """Words of sides that neither. A lock is none: who wrote the record could have chosen a file."""
 

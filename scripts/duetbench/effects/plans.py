@@ -20,7 +20,8 @@ from typing import Any
 Run = Callable[[str], Iterable[Any]]
 """Executes a statement of ours, and returns the first column of its rows."""
 
-_PLANNED = re.compile(r"\s*(select|insert|update|delete|with|values|table)\b", re.IGNORECASE)
+# How statements begin for which PostgreSQL has plans.
+PLANNED = re.compile(r"(select|insert|update|delete|with|values|table)\b", re.IGNORECASE)
 _PARAMETER = re.compile(r"\$(\d+)")
 _SECONDS = 5.0  # for another connection
 _IDLE, _IN_TRANSACTION = 0, 2  # of libpq
@@ -114,7 +115,7 @@ def _connect_and_ask(connection: Any, text: str, key: tuple[object, ...]) -> Non
 
 def _ask(run: Run, text: str, status: int) -> str:
     """Ask PostgreSQL, in a transaction that ends at once, or in one below that of the sender."""
-    if status not in {_IDLE, _IN_TRANSACTION} or not _PLANNED.match(text):
+    if status not in {_IDLE, _IN_TRANSACTION}:
         return ""
     name = f"duetbench_{next(_NUMBERS)}"
     begin, ends = "begin", ["rollback"]

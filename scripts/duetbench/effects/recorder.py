@@ -263,7 +263,8 @@ class Recorder:
     def _statement(self, text: object, frame: FrameType, ask: Callable[[], str]) -> None:
         if words := statement(text):
             self._add(*words, frame)
-            self._plan(words[1], frame, ask)
+            if plans.PLANNED.match(words[1]):  # else a driver would connect for nothing
+                self._plan(words[1], frame, ask)
 
     def _plan(self, text: str, frame: FrameType, ask: Callable[[], str]) -> None:
         """Note the plan of a statement, once; what asks for it is nothing that a request does."""
