@@ -128,6 +128,7 @@ def test_the_reference_is_what_the_registries_say() -> None:
     assert TEXTS[reference.PAGE] == reference.reference(), "run observatory reference"
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_pages_and_history_are_one_site_that_asks_no_other_host(
     tmp_path: Path, request: pytest.FixtureRequest

@@ -118,7 +118,7 @@ def test_a_service_in_src_is_measured_as_it_is(
     assert not git(root, "status", "--porcelain")
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.real
 def test_two_commits_have_copies_of_a_postgresql_database(
     projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +154,7 @@ def test_two_commits_have_copies_of_a_postgresql_database(
         assert set(postgres.psql(f"{server}/postgres", databases).split()) == {"postgres", "notes"}
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.real
 def test_two_commits_that_do_different_things_are_both_named(
     projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -269,7 +269,10 @@ def app(environ, start_response):
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="Valgrind is not installed")
-@pytest.mark.parametrize(("interface", "only"), [("asgi", "counts"), ("wsgi", "effects")])
+@pytest.mark.parametrize(
+    ("interface", "only"),
+    [("asgi", "counts"), pytest.param("wsgi", "effects", marks=pytest.mark.thorough)],
+)
 def test_who_is_logged_in_is_measured_and_told_nowhere(
     interface: str, only: str, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -335,7 +335,7 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_the_python_api_has_the_steps_of_a_comparison(
     shop: Path, capsys: pytest.CaptureFixture[str], *, swapped: bool
 ) -> None:

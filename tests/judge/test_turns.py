@@ -24,9 +24,10 @@ from repos import asgi, write
 from synthetic import make_case
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 @pytest.mark.usefixtures("state_home")
-@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("swapped", [False, True])
 def test_two_threads_serve_more_without_the_gil(
     swapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
