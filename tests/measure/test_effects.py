@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from comparing import SAME, judged_case
-from duetbench.app.inside.process import Program
+from duetbench.app.inside.process import Program, packages_folder
 from duetbench.app.testbed import ENTRY
 from duetbench.core.comparison import Effects
 from duetbench.core.errors import CountError
@@ -57,7 +57,7 @@ def seen(
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(text)
     ask = {"path": "/", "paths": [], "method": "GET", "headers": {}, "body": "", "status": 200}
-    (folder / "ask.json").write_text(json.dumps({**ask, "secrets": {}}))
+    (folder / "ask.json").write_text(json.dumps({**ask, "secrets": {"a password": "{KEY}"}}))
     env = {
         "PYTHONPATH": f"{ENTRY}:{folder}", "DUETBENCH_CHECKOUT": str(folder),
         "DUETBENCH_WORKSPACE": str(folder), "DUETBENCH_REQUEST": str(folder / "ask.json"),
@@ -198,6 +198,22 @@ def test_each_effect_is_found_at_its_place_in_both_directions(
             place = f"{kind.replace(' ', '_')}_1, shop.py:"
             assert effect.place.startswith(place) or kind == "first import", effect
         assert compare(side, side).same
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ALSO_THIS)
+def test_recording_a_statement_is_no_call_of_the_application(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor where the tool is installed, and its package reached by a link."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/duetbench").symlink_to(packages_folder() / "duetbench")
+    monkeypatch.setattr("duetbench.app.inside.process.packages_folder", lambda: tmp_path / "tools")
+    base, head = (f"for n in range({times}):\n    sent(n)" for times in (1, 21))
+    before = f"{DATABASE}\ndef sent(n): return list(db.execute('select title from book'))\n"
+    old, new = observe(tmp_path, "wsgi", python, before, base, head)
+    assert {calls - 21 for calls in new.calls} == {calls - 1 for calls in old.calls}
+    assert len(new.events[0]) == 21
 
 
 KEEPS: Final = "KEPT.append(bytes(2_000))"

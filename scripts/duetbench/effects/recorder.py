@@ -28,7 +28,7 @@ from duetbench.effects import libraries, plans
 from duetbench.effects.activity import Activity, Event, Name, Reply
 from duetbench.effects.libraries import plain, statement
 
-_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+_OURS = str(Path(__file__).parents[1]) + os.sep
 _IMPORT = "<frozen importlib"
 _STANDARD = str(Path(os.__file__).parent) + os.sep
 _CLOCKED = tuple(
@@ -275,15 +275,23 @@ class Recorder:
 
     def _executed(self, text: str) -> None:
         """Take what sqlite3 reports; a call of one statement reports more than that."""
-        self._silent.discard(threading.get_ident())
-        caller = sys._getframe(1).f_code
+        thread, caller = threading.get_ident(), sys._getframe(1).f_code
+        self._silent.discard(thread)
         if caller.co_name == libraries.LOGGED or caller.co_filename.startswith(_OURS):
             return
+        if self._recording and thread not in self.ignored:
+            self.ignored.add(thread)  # what follows is none of the application's calls
+            try:
+                self._report(thread, text)
+            finally:
+                self.ignored.discard(thread)
+
+    def _report(self, thread: int, text: str) -> None:
         # To SQLite a backslash is a character like any other, also at the end of a value.
-        if not self._recording or (words := statement(text.replace("\\", "/"))) is None:
+        if (words := statement(text.replace("\\", "/"))) is None:
             return
         if words[0] == "sql":
-            method, sent = self._sending.get(threading.get_ident(), ("", []))
+            method, sent = self._sending.get(thread, ("", []))
             # Another row of many, what a trigger does, a table that is an index.
             if sent and (method in libraries.SEND_ONE or sent[-1][0] == text):
                 return
