@@ -335,6 +335,19 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
 
 
 @pytest.mark.real
+def test_without_a_load_generator_there_is_all_that_needs_none(
+    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is worse by its instructions; what was not loaded is no verdict."""
+    monkeypatch.setattr("duetbench.app.tools.oha_place", lambda _: shop.parent / "none")
+    monkeypatch.setenv("DUETBENCH_OHA_RELEASES", "")
+    done = bench("compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7")
+    assert done.code == 1, done
+    assert "Partial: ▼ worse: GET /items/7 executes" in done.out
+    assert "no server was loaded: a prebuilt oha" in done.out
+
+
+@pytest.mark.real
 @pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_the_python_api_has_the_steps_of_a_comparison(
     shop: Path, capsys: pytest.CaptureFixture[str], *, swapped: bool

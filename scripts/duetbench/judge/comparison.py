@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from duetbench.app import revisions, target
+from duetbench.app import revisions, target, tools
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import server_of
@@ -26,7 +26,7 @@ from duetbench.core.comparison import (
     Duet,
     Instructions,
 )
-from duetbench.core.errors import RecordError
+from duetbench.core.errors import RecordError, SetupError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import ResultStatus
 from duetbench.core.units import utc_now
@@ -115,6 +115,12 @@ def compare(
     place = paths.project_state(project.repository)
     extent = replace(extent, material={**declared.limits, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
+    lacking = ""
+    if not (extent.only or extent.start):
+        try:
+            tools.ensure_oha(declared.oha, reporter)
+        except SetupError as error:
+            extent, lacking = replace(extent, only="counts"), f"no server was loaded: {error}"
     with revisions.copies() as copies:
         scope = Scope(extent.select, reporter, copies, not extent.only, patience)
         both = prepare(project, contrast, scope)
@@ -122,6 +128,7 @@ def compare(
         if words:
             session.reproduce = command(both.base.record, both.head.record, words)
             session.to_repeat = notes
+        session.lacking = lacking
         session.observe()
         announce(session)
         if session.sides.empty_reason:
@@ -141,6 +148,7 @@ class Session(Loop):
         seen: What one request does.
         coverage: How much of the changed code the requests enter.
         reproduce: The command for a terminal, and `to_repeat`, what it lacks.
+        lacking: Why no server can be loaded, if so.
     """
 
     def __init__(
@@ -157,7 +165,7 @@ class Session(Loop):
         self.sides, self.extent, self.instruments = sides, extent, instruments
         self.seen = seen or Seen()
         self.coverage: Coverage | None = None
-        self.reproduce, self.to_repeat = "", tuple[str, ...]()
+        self.reproduce, self.to_repeat, self.lacking = "", tuple[str, ...](), ""
         self.limits = {**MATERIAL, **extent.material}
         self.budget = math.inf if extent.seconds is None else extent.seconds
         self.started, self.began = utc_now(), clock()
@@ -197,6 +205,8 @@ class Session(Loop):
                     self.run(self.ends)
             for reason in dict.fromkeys(self.seen.reasons.values()):
                 self.note(f"what one request does was not observed: {reason}")
+            if self.lacking:
+                self.note(self.lacking)
         except InterruptedRun as interruption:
             self.note(f"interrupted by {interruption} at {utc_now()}")
             partial = self.comparison("partial")
@@ -207,7 +217,7 @@ class Session(Loop):
             raise InterruptedComparison(interruption.signal, partial) from interruption
         finally:
             self.reporter.end()
-        complete = self.comparison("complete")
+        complete = self.comparison("partial" if self.lacking else "complete")
         result_files.save_comparison(complete, folder)
         return complete
 
