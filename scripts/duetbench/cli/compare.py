@@ -170,7 +170,7 @@ def run(
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
     from duetbench.report.comparison_text import as_markdown, print_comparison, texts_of
-    from duetbench.report.report import check_line
+    from duetbench.report.report import check_line, side_text
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)
@@ -202,7 +202,8 @@ def run(
     measure: Callable[[], Comparison] = (
         partial(
             suites.compare, project, contrast, tests, reporter,
-            calls=calls, env=options["env"], words=again, count=count, material=sizes,
+            calls=calls, env=options["env"], words=again, count=count, control=extent.everything,
+            material=sizes,
         )
         if suite
         else partial(
@@ -222,6 +223,8 @@ def run(
     try:
         write_reports(files, texts_of(comparison) | {".md": lambda: text})
     finally:
+        if suite:
+            console.say(" → ".join(map(side_text, (comparison.base, comparison.head))))
         print_comparison(console, comparison, details=False)
         # In a job or a sandbox the folder may be gone when somebody reads this.
         if console.is_terminal:

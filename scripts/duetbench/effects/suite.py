@@ -111,6 +111,9 @@ class SuiteEffects:
     notes: Sequence[str]
 
 
+NOTHING: Final = SuiteEffects((), 0, 0, (), (), ())
+
+
 def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
     """Run tests, or only some of them, in a copy; raises SetupError if none ran."""
     with proc.scratch() as folder:

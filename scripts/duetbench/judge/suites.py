@@ -27,8 +27,9 @@ from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
-from duetbench.effects.suite import SuiteEffects
+from duetbench.effects.suite import NOTHING, SuiteEffects
 from duetbench.host import files, machine, paths, result_files
+from duetbench.judge import affected
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_effects, of_instructions, sort
 from duetbench.judge.preparation import Scope, copy_states
@@ -49,14 +50,15 @@ def compare(
     words: Sequence[str] = (),
     tests_of: str = "",
     count: bool = False,
+    control: bool = False,
     material: Mapping[Concern, float] | None = None,
 ) -> Comparison:
     """Compare two revisions by tests, files or folders below `root`; save the result.
 
     Both run those of head, or of the revision `tests_of`. `calls` are functions to call instead,
     such as `shop.tasks:send_invoice`, whose instructions are counted if asked for, and `env`
-    variables. `words` are the options of a command that repeats it, and `material` the sizes that
-    somebody acts on, instead of the repository's.
+    variables. Equal files are compared only as a `control`. `words` are the options of a command
+    that repeats it, and `material` the sizes that somebody acts on, instead of the repository's.
 
     Raises:
         UsageError: The sides are no revisions, or there are no such tests, or no pytest.
@@ -79,10 +81,14 @@ def compare(
             revisions.add_uncommitted(root, place)
             if place != tests_at:
                 project_suite.add_tests(tests_at, place)
-        what = " ".join(calls) or f"the tests of {' '.join(project_suite.tests)}"
-        with reporter.step(what, "on both sides") as tick:
-            seen = suite.compare(project_suite, places[0], places[1], tick)
-        counts = _count(project_suite, places, reporter) if count else {}
+        trees = [state.tree for _, state in states]
+        equal = trees[0] == trees[1] and not control
+        seen = NOTHING
+        if not equal:
+            what = " ".join(calls or project_suite.tests)
+            with reporter.step(what, "running on both sides") as tick:
+                seen = suite.compare(project_suite, places[0], places[1], tick)
+        counts = _count(project_suite, places, reporter) if count and not equal else {}
     uncounted = [f"{name}: instructions not counted: {reason}"
                  for name, reason in counts.items() if isinstance(reason, str)]  # fmt: skip
     for note in (*seen.notes, *uncounted):
@@ -110,6 +116,7 @@ def compare(
         *(Finding(case=test, subject=FAILURE, verdict=Verdict.WORSE, exact=True,
                   why="passes on base and fails on head") for test in seen.broken),
     ]  # fmt: skip
+    nothing = affected.Diff().nothing() if equal else "; ".join(seen.notes) or suite.NO_CLIENT
     comparison = Comparison(
         id=files.result_id(started, "compare", head.commit),
         status="complete",
@@ -123,13 +130,13 @@ def compare(
         base=base,
         head=head,
         planned=len(cases),
-        untouched=0,
+        untouched=int(equal),
         missing=tuple(Missing(case=f"{project}/{name}", reason=_LOST) for name in seen.lost),
         cases=cases,
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
-        nothing="" if cases else "; ".join(seen.notes) or suite.NO_CLIENT,
-        notes=(*seen.notes, *uncounted, *_rest(seen), _made(seen, calls)),
+        nothing="" if cases else nothing,
+        notes=(*seen.notes, *uncounted, *_rest(seen), *([] if equal else [_made(seen, calls)])),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison

@@ -180,7 +180,7 @@ def _circumstances(comparison: Comparison) -> Iterator[Section]:
 
 def side_text(side: SideRecord) -> str:
     """Name a side for readers, with its commit."""
-    commit = side.commit[:12] if side.commit and side.commit not in side.label else ""
+    commit = side.commit[:12] if side.commit and side.commit[:8] not in side.label else ""
     dirty = " with uncommitted changes" if side.dirty else ""
     return f"{side.label}{f' ({commit})' if commit else ''}{dirty}"
 
