@@ -126,6 +126,8 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"found (30[12378]) to (/\S*)": r"Measure that path with --path '\2', or the redirect with "
     r"--with expect-status=\1",
     # Modules and packages.
+    r"AttributeError: (?:partially initialized )?module '[\w.]+' has no attribute": "Name what is "
+    "the application in it, as MODULE:ATTRIBUTE; `duetbench init` finds it",
     r"No module named '([\w.]+)'": _missing,
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
     r"Config '(\w+)' is missing|(\w+) not found\. Declare it as envvar"

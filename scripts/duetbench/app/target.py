@@ -381,6 +381,8 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
         if place and place[0] in values:
             name, *rest = place
             label = key_path((spell(str(name)), *rest))
+            if name == "app":
+                allowed = "MODULE:ATTRIBUTE, such as shop.main:app"
             sign = "=" if label.startswith("--with") else " "
             raise UsageError(f"{label}{sign}{actual}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.duetbench"

@@ -11,6 +11,7 @@ from typer import Argument
 
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import EFFECTS, METRICS
+from duetbench.core.model import Verdict
 from duetbench.host.console import Console
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -21,6 +22,12 @@ _PLACES: Final = (
 
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _SIGN: Final = re.compile(r"^[▼▲=?≠]\s*")
+_OTHERS: Final = {
+    **{verdict.sign: verdict.value for verdict in Verdict},
+    **dict.fromkeys(("pair", "pairs"), "duet"),
+    "functions that differ": "function calls",
+}
+"""What reports write otherwise → the word that is explained."""
 
 
 def explain_command(
@@ -38,7 +45,8 @@ def explain_command(
             "\nduetbench explain WORD says what one means, or a metric or flag of a report."
         )
         return
-    name = _SIGN.sub("", " ".join(word).strip()).lower()
+    text = " ".join(word).strip()
+    name = _OTHERS.get(text) or _SIGN.sub("", text).lower()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         near = near or [other for other in known if name in other][:3]

@@ -123,6 +123,8 @@ def init_command(
         made = workflows(revisions.within(root))
         written |= {folder / name: content.encode() for name, content in made.items()}
         console.say(f"and into {folder}: {' and '.join(made)}")
+        if any("OWNER/" in text for text in made.values()):
+            console.say("in both, put the owner of your copy of duetbench in the place of OWNER")
     if dry_run:
         return
     for file, content in written.items():

@@ -181,7 +181,7 @@ def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator
             if left <= 0:
                 raise BusyError(
                     f"expected this machine for itself, but {holder}: they would disturb each "
-                    "other. Wait for it (longer, with --wait), or stop it"
+                    "other. Wait for it, as --wait 10m does, or stop it"
                 )
             if not announced:
                 say(f"waiting for this machine, at most {duration(left)}: {holder}")

@@ -24,6 +24,7 @@ from duetbench.host.console import Narrator
 from duetbench.judge import affected
 from duetbench.judge.findings import clearest
 from duetbench.judge.pairs import Sides
+from duetbench.judge.repetition import can_rank
 
 RUNS: Final = 5
 """Profiles of each side, each in an environment of another length: memory lies elsewhere."""
@@ -36,9 +37,6 @@ Functions of equal sides differed by up to 0.27 %, and not in the same direction
 
 COUNTS_SECONDS: Final = 180.0
 """Limit for the plain counts of both sides."""
-
-_STUBS: Final = 3, 12
-"""The CPython from which on a profiler can tell its functions apart."""
 
 _FROZEN: Final = "<frozen "
 
@@ -58,7 +56,7 @@ def attribute(
     sides, case = (base, head), head.case
     pythons = [side.interpreter for side in sides]
     for python in pythons:
-        if tuple(map(int, python.version.split(".")[:2])) < _STUBS:
+        if not can_rank(python):
             raise CountError(
                 f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
                 "repeat it with --with python=3.14"

@@ -14,11 +14,14 @@ from duetbench.app.setting import Contrast
 from duetbench.app.target import is_harmless
 from duetbench.core.comparison import SIDES, Comparison, SideRecord
 from duetbench.core.errors import UsageError
+from duetbench.core.model import InterpreterRecord
 
 _ALONE: Final = re.compile("--control|--start|[0-9a-f]{12}")
 """Words without a value: flags, and the commits of the sides."""
 
 _BEGIN: Final = (("duetbench", "compare"), ("observatory", "compare"))
+
+_BY_FUNCTION: Final = 3, 12  # the CPython from which on instructions are counted by function
 
 _NOT_OF_WHY: Final = frozenset({"--seed", "--budget", "--limit", "--only", "--control"})
 
@@ -46,18 +49,24 @@ def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
 
 
 def why_command(comparison: Comparison, case: str = "") -> str | None:
-    """The command that ranks the functions behind a change; None if both sides run the same code.
+    """The command that ranks the functions behind a change; None if it cannot.
 
-    `case` is one of several cases.
+    Both sides run the same code, or an older Python. `case` is one of several cases.
     """
-    parts = _parts(comparison.reproduce)
-    if parts is None or comparison.cross:
+    parts, sides = _parts(comparison.reproduce), (comparison.base, comparison.head)
+    old = any(not can_rank(python) for side in sides for python in side.interpreters)
+    if parts is None or comparison.cross or old:
         return None
     (program, _), *rest = parts
     left_out = _NOT_OF_WHY | {"--select"} if case else _NOT_OF_WHY
     words = chain(*(part for part in rest if part[0] not in left_out))
     verb = ("why",) if program == "duetbench" else ("compare", "--why")
     return shlex.join([program, *verb, *words, *(("--select", case) if case else ())])
+
+
+def can_rank(python: InterpreterRecord) -> bool:
+    """Whether an interpreter's instructions can be counted by function."""
+    return tuple(map(int, python.version.split(".")[:2])) >= _BY_FUNCTION
 
 
 def _parts(line: str) -> list[tuple[str, ...]] | None:

@@ -265,10 +265,10 @@ def covers(coverage: Coverage) -> str:
     if not coverage.differ:
         return "no function differs, only code outside of functions"
     if coverage.entered:
-        named = f": {some(coverage.functions, _NAMED)}" if coverage.functions else ""
-        return (
-            f"functions that differ: requests call {coverage.entered} of {coverage.differ}{named}"
-        )
+        places = [text.partition(", ") for text in coverage.functions]
+        named = some([f"{name} ({place})" for name, _, place in places], _NAMED)
+        number = f"{coverage.entered} of {coverage.differ}"
+        return f"requests call {number} functions that differ: {named}"
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
     missed = some(coverage.missed, _NAMED)
     return f"requests call none of the functions that differ ({missed}){proof}"
