@@ -5,7 +5,7 @@
 #        the site, with the command that shows it
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd,
-#        and Valgrind (by apt as root or in CI); without them their tests are skipped, but not in CI
+#        bubblewrap, Valgrind (by apt as root or in CI); without them tests are skipped, but not in CI
 # quick  the tests without servers, browsers, builds and systemd: a minute; COVERAGE=1 tells how much
 #        of the code they run. PYTHON=3.14 is a version that uv finds or installs
 # test   the test suite; TESTS= selects, JOBS= so many at once (default: four of all tests, since
@@ -69,7 +69,7 @@ programs: $(GO_PLACES)
 	$(APT) install --yes --no-install-recommends $$1; } || echo "$$1 is not here; tests use it"; }; \
 	has() { command -v $$1 >/dev/null; }; has chromium || has chromium-browser || get chromium; \
 	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd; \
-	has valgrind || get valgrind
+	has valgrind || get valgrind; has bwrap || get bubblewrap
 
 quick: harness
 ifdef COVERAGE

@@ -15,7 +15,7 @@ from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
-from observatory.github import incoming, issues, readiness, requests, sandbox
+from observatory.github import incoming, issues, requests, sandbox
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
@@ -25,7 +25,11 @@ from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
 
-_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
+_REMEDY: Final = "run scripts/prepare-runner.sh (docs/observatory/runners.md)"
+_INSTALLED: Final = (
+    "/usr/local/lib/duetbench/job-started.sh",
+    "/etc/systemd/system/duetbench-runner.service",
+)
 
 
 def accept_command(
@@ -109,41 +113,38 @@ def sandbox_command(
         list[str], Argument(help="After `--`: a command, as `observatory measure --results out`.")
     ],
 ) -> None:
-    """Run a command of duetbench or of observatory in this machine's sandbox.
+    """Run a command of duetbench or of observatory in a sandbox, which bubblewrap makes.
 
     $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
 
     For untrusted code: commits of pull requests, and releases. Files that it reads (--plan, --from)
     are copied in, and files that it writes (--results, --to, -o) are copied out; all are names in
-    this folder. Exit codes are those of the command, and 4 if its output cannot be used, or the
-    sandbox is not the one of this checkout.
+    this folder. Packages come from the hosts in DUETBENCH_PACKAGES alone. Exit codes are those of
+    the command, and 4 if its output cannot be used, or this machine cannot make the sandbox.
     """
-    found = list(readiness.machine())
-    for level, text in found:
-        actions.annotate(level, text if level == "notice" else f"{text}; {_REMEDY}")
-    if grave := [text for level, text in found if level == "error"]:
-        raise SetupError(f"nothing was started: {grave[0]}; {_REMEDY}")
     if code := sandbox.run(paths.project_root(), words):
         raise Exit(code)
 
 
 def runner_command() -> None:
-    """Check whether this machine is prepared as a runner: hook, sandbox, and their owners.
+    """Check whether this machine is prepared as a runner: its sandbox, hook and service.
 
     $ observatory runner
 
-    Run it as the runner's user. Exit code 1: something is missing, or differs from this checkout.
-    What you have added is only named.
+    Run it as the runner's user. Exit code 4: the sandbox cannot be made, or a file is not root's,
+    or not the one of this checkout.
     """
-    found = list(readiness.machine())
-    for level, text in found:
-        Console().say(f"{level}: {text}")
-    if all(level == "notice" for level, _ in found):
-        sandbox.require()
-        Console().say("this machine is prepared as a runner")
-    else:
-        errors().say(_REMEDY)
-        raise Exit(1)
+    with sandbox.standing(paths.project_root()):
+        pass
+    for file in map(Path, _INSTALLED):
+        own = Path(__file__).parents[2] / "runner" / file.name
+        if not file.is_file() or file.read_bytes() != own.read_bytes():
+            raise SetupError(f"{file} is not this checkout's: {_REMEDY}")
+        if any(
+            place.stat().st_uid or place.stat().st_mode & 0o022 for place in (file, file.parent)
+        ):
+            raise SetupError(f"{file}: expected root as its owner, who alone can write to it")
+    Console().say("this machine is prepared as a runner")
 
 
 def slash_command() -> None:
