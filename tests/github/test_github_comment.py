@@ -12,7 +12,7 @@ from duetbench.ci import comments
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import files
-from fake_github import Table
+from fake_github import Table, zipped
 from foreign import comparison
 from observatory.github import requests
 from steps import BASE, BOT, HEAD, NEXT, Step
@@ -25,9 +25,8 @@ QUEUED: Final = requests.queued(HEAD, RUN)
 def told(step: Step, content: bytes | None) -> Done:
     """Report what a machine has sent."""
     if content is not None:
-        files.replace(step.folder / "incoming" / "comparison.json", content)
-    words = ("--pr", "12", "--base", BASE, "--head", HEAD, "--from", step.folder / "incoming")
-    return step("comment", *words)
+        step.github.leave(7, "comparison", zipped({"comparison.json": content}))
+    return step("comment", "--pr", "12", "--base", BASE, "--head", HEAD)
 
 
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
