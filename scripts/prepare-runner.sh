@@ -86,6 +86,6 @@ token from $settings/actions/runners/new:
   sudo -u duetbench /srv/actions-runner/config.sh --url $url${group:+ --runnergroup $group} \\
     --work /srv/duetbench-work --labels duetbench,MACHINE --unattended --token TOKEN
   sudo systemctl start duetbench-clock duetbench-runner
-  sudo -u duetbench .venv/bin/observatory runner   # in a checkout that is set up
+  sudo -u duetbench .venv/bin/observatory sandbox -- duetbench doctor   # in a checkout that is set up
 MACHINE is the machine's id, which \`duetbench doctor\` shows.
 END

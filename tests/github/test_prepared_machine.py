@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,9 +12,6 @@ from typing import Final
 import pytest
 
 from bare import Programs
-from bench import invoke
-from observatory.cli import github
-from observatory.github import sandbox
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
@@ -211,26 +207,3 @@ def test_systemd_reads_the_units_and_the_sandbox_can_be_made_in_the_service(tmp_
     hiding = ("ProtectKernelTunables=", "ProtectKernelLogs=", "ProtectProc=", "ProcSubset=")
     assert [line for line in runner if line.startswith((*hiding, "RestrictNamespaces="))] == []
     assert {"NoNewPrivileges=yes", "CapabilityBoundingSet=", "MemoryMax=80%"} <= {*runner}
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (Path.touch, ""),
-        (lambda hook: hook.write_text("exit 0"), "is not this checkout's: run scripts/prepare-"),
-        (Path.unlink, "is not this checkout's"),
-        (lambda hook: hook.chmod(0o777), "expected root as its owner, who alone can write to it"),
-        (lambda hook: hook.parent.chmod(0o777), "expected root as its owner"),
-    ],
-)
-@pytest.mark.skipif(os.geteuid() != 0, reason="what is installed is not root's here")
-def test_the_hook_of_a_runner_is_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    change: Callable[[Path], object], reason: str,
-) -> None:  # fmt: skip
-    prepare(tmp_path)
-    monkeypatch.setattr(sandbox, "standing", lambda _: nullcontext())
-    monkeypatch.setattr(github, "_INSTALLED", (tmp_path / HOOK,))
-    change(tmp_path / HOOK)
-    done = invoke(capsys, monkeypatch, ("observatory", "runner"))
-    assert (done.code, reason in done.err) == (4 if reason else 0, True)

@@ -11,7 +11,7 @@ from duetbench.app import stacks
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.core.errors import ArtifactError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
@@ -24,12 +24,7 @@ from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
 
-_REMEDY: Final = "run scripts/prepare-runner.sh (docs/observatory/runners.md)"
 _COMPARISON: Final = "comparison"
-_INSTALLED: Final = (
-    "/usr/local/lib/duetbench/job-started.sh",
-    "/etc/systemd/system/duetbench-runner.service",
-)
 
 
 def accept_command(
@@ -93,34 +88,13 @@ def sandbox_command(
 
     $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
 
-    For untrusted code: commits of pull requests, and releases. Files that it reads (--plan, --from)
-    are copied in, and files that it writes (--results, --to, -o) are copied out; all are names in
+    For untrusted code: commits of pull requests, and releases. Files and folders of this folder
+    that it names are copied in. What it writes (--results, --to, -o) is copied out, to a name in
     this folder. Packages come from the hosts in DUETBENCH_PACKAGES alone. Exit codes are those of
     the command, and 4 if its output cannot be used, or this machine cannot make the sandbox.
     """
     if code := sandbox.run(paths.project_root(), words):
         raise Exit(code)
-
-
-def runner_command() -> None:
-    """Check whether this machine is prepared as a runner: its sandbox, hook and service.
-
-    $ observatory runner
-
-    Run it as the runner's user. Exit code 4: the sandbox cannot be made, or a file is not root's,
-    or not the one of this checkout.
-    """
-    with sandbox.standing(paths.project_root()):
-        pass
-    for file in map(Path, _INSTALLED):
-        own = Path(__file__).parents[2] / "runner" / file.name
-        if not file.is_file() or file.read_bytes() != own.read_bytes():
-            raise SetupError(f"{file} is not this checkout's: {_REMEDY}")
-        if any(
-            place.stat().st_uid or place.stat().st_mode & 0o022 for place in (file, file.parent)
-        ):
-            raise SetupError(f"{file}: expected root as its owner, who alone can write to it")
-    Console().say("this machine is prepared as a runner")
 
 
 def slash_command() -> None:

@@ -31,9 +31,6 @@ from duetbench.host import cache, files, paths, proc
 from duetbench.host.machine import measuring
 from observatory.github import packages
 
-READ: Final = frozenset({"--plan", "--from"})
-"""Options that name a file or folder to read."""
-
 WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output"})
 """Options that name a file or folder to write, which may exist already."""
 
@@ -120,25 +117,19 @@ def standing(root: Path) -> Iterator[tuple[list[str], Path]]:
 def run(root: Path, words: Sequence[str]) -> int:
     """Run a command behind the wall on a checkout, and return its exit code.
 
-    Files that it names in this folder are copied in, and out again, whatever ends it. Raises
-    SetupError if the machine cannot build the wall; BusyError if something else is measuring;
-    UsageError if a file or folder is not a name in this folder; ArtifactError if the output is not
-    a set of plain files within bounds.
+    Files and folders of this folder that it names are copied in; those that it writes are copied
+    out, whatever ends it. Raises SetupError if the machine cannot build the wall; BusyError if
+    something else is measuring; UsageError if it is no command of duetbench's; ArtifactError if the
+    output is not a set of plain files within bounds.
     """
     if words[0] not in _PROGRAMS:
         raise UsageError(f"{words[0]!r}: expected {' or '.join(_PROGRAMS)}, and a command of it")
-    pairs = [pair for pair in pairwise(words) if pair[0] in READ | WRITTEN]
-    for option, name in pairs:
-        if not archives.is_plain(name):  # the name is the same behind the wall
-            raise UsageError(f"{option} {name!r}: expected a name in this folder")
-    written = {name for option, name in pairs if option in WRITTEN}
-    if not written:
-        raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: the output")
+    written = {name for option, name in pairwise(words) if option in WRITTEN}
     main = (sys.executable, "-I", "-c", _MAIN.format(words[0]), *words[1:])
     with measuring(), standing(root) as (built, box):  # nobody else sees the lock of those in there
-        for source in {Path(name) for _, name in pairs}:
+        for source in map(Path, filter(archives.is_plain, words)):
             if source.is_dir():
-                shutil.copytree(source, box / "work" / source, symlinks=True)
+                shutil.copytree(source, box / "work" / source, symlinks=True, dirs_exist_ok=True)
             elif source.is_file():
                 shutil.copy(source, box / "work")
         try:
