@@ -32,7 +32,8 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/duetbench
 # Go checks its modules against its checksum database.
 GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
-APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,$(if $(CI),sudo --non-interactive,:))
+APT := $(AS_ROOT) apt-get
 
 .PHONY: harness tools setup bench docs programs quick test thorough check lock dist try image \
 	publish-image publish-images publish
@@ -69,7 +70,9 @@ programs: $(GO_PLACES)
 	$(APT) install --yes --no-install-recommends $$1; } || echo "$$1 is not here; tests use it"; }; \
 	has() { command -v $$1 >/dev/null; }; has chromium || has chromium-browser || get chromium; \
 	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd; \
-	has valgrind || get valgrind; has bwrap || get bubblewrap
+	has valgrind || get valgrind; has bwrap || get bubblewrap; \
+	[ ! -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ] || \
+	$(AS_ROOT) apparmor_parser --replace scripts/runner/apparmor-bwrap
 
 quick: harness
 ifdef COVERAGE

@@ -57,11 +57,8 @@ units=/etc/systemd/system
 for file in "$from"/*.service; do put 644 "$units/${file##*/}" <"$file"; done
 printf '[Service]\nEnvironment=DUETBENCH_PACKAGES=%s\n' "$packages" |
   put 644 "$units/duetbench-runner.service.d/50-packages.conf"
-# Ubuntu lets only programs that have a profile make the namespaces of a sandbox.
-if [ -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ] && ! grep -rqs /usr/bin/bwrap /etc/apparmor.d; then
-  printf '%s\n' 'abi <abi/4.0>,' 'include <tunables/global>' \
-    'profile duetbench-bwrap /usr/bin/bwrap flags=(unconfined) { userns, }' |
-    put 644 /etc/apparmor.d/duetbench-bwrap
+if [ -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ]; then
+  put 644 /etc/apparmor.d/duetbench-bwrap <"$from/apparmor-bwrap"
   act apparmor_parser --replace /etc/apparmor.d/duetbench-bwrap
 fi
 

@@ -185,10 +185,11 @@ def _execute(built: Sequence[str], command: Sequence[str]) -> int:
 def _show(output: IO[str]) -> None:
     """Print some of an output, without what acts on a terminal."""
     room = _MOST_LOG
-    while text := output.readline(_MOST_LINE):
-        sys.stdout.write(without_control(text[:room]))
-        sys.stdout.flush()
-        room -= len(text[:room])
+    with output:  # who prints more when nobody reads any more gets an error
+        while text := output.readline(_MOST_LINE):
+            sys.stdout.write(without_control(text[:room]))
+            sys.stdout.flush()
+            room -= len(text[:room])
 
 
 def _copy_out(work: Path, written: Collection[str]) -> None:
