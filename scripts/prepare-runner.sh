@@ -1,30 +1,27 @@
 #!/bin/sh
 # Make this machine one of our runners: its user, hook, services and clock. docs/observatory/runners.md.
 #   sudo sh scripts/prepare-runner.sh repository=OWNER/NAME packages=HOST,…   # or packages=none
-# Further words: repository_id= branch= group= workflows=FILE,… events=…, and root=FOLDER to look first:
-# files are written below it, and commands are printed only.
+# Further words: repository_id= branch=, and root=FOLDER to look first: files are written below it, and
+# commands are printed only.
 # Needs Linux with systemd. It asks for no token, and can be repeated at any time.
 set -eu
 umask 022
 fail() { echo "prepare-runner.sh: $*" >&2; exit 2; }
 from=$(cd "$(dirname "$0")" && pwd)/runner
-repository='' repository_id='' packages='' group='' root=''
-workflows=bench.yml,nightly.yml,publish.yml events=schedule,workflow_dispatch,workflow_run
+repository='' repository_id='' packages='' root=''
 head=$(sed -n 's|^ref: refs/remotes/origin/||p' "$from/../../.git/refs/remotes/origin/HEAD" 2>/dev/null || :)
 set -- "branch=${head:-main}" "$@"
 for word; do # every value ends up in files of root's
   case $word in
     packages=*/*) fail "$word: expected names of hosts" ;;
-    repository=?*/?* | repository_id=* | branch=* | packages=* | group=* | root=/* | workflows=*.yml) ;;
-    events=schedule | events=workflow_dispatch | events=schedule,workflow_dispatch) ;;
-    events=schedule,workflow_dispatch,workflow_run) ;;
+    repository=?*/?* | repository_id=* | branch=* | packages=* | root=/*) ;;
     *) fail "$word: expected repository=OWNER/NAME, or another word of docs/observatory/runners.md" ;;
   esac
   case ${word#*=} in
     '' | -* | *..* | *[!A-Za-z0-9._/,-]*) fail "$word: expected letters, digits and ._/,-" ;;
   esac
   case ,$(echo "${word#*=}" | tr / ,), in
-    *,HOST,* | *,OWNER,* | *,NAME,* | *,MACHINE,*) fail "$word: expected your own value, not a placeholder" ;;
+    *,HOST,* | *,OWNER,* | *,NAME,*) fail "$word: expected your own value, not a placeholder" ;;
   esac
   eval "${word%%=*}=\${word#*=}"
 done
@@ -40,7 +37,6 @@ put() { # MODE FILE: what comes in becomes a file of root's, as a whole
 folder() { # MODE FOLDER
   mkdir -p "$root$2" && chmod "$1" "$root$2" && act chown duetbench: "$2"
 }
-words() { echo "$1" | tr , ' '; }
 
 id -u duetbench >/dev/null 2>&1 || act useradd --system --create-home --home-dir /var/lib/duetbench \
   --shell /usr/sbin/nologin --user-group duetbench
@@ -51,7 +47,6 @@ folder 755 /var/cache/duetbench
 put 755 /usr/local/lib/duetbench/job-started.sh <"$from/job-started.sh"
 put 644 /etc/duetbench/policy <<END
 repository='$repository' repository_id='$repository_id' ref='refs/heads/$branch'
-events='$(words "$events")' workflows='$(words "$workflows")'
 END
 units=/etc/systemd/system
 for file in "$from"/*.service; do put 644 "$units/${file##*/}" <"$file"; done
@@ -75,14 +70,4 @@ if [ "$cores" -ge 4 ]; then
 fi
 act systemctl daemon-reload
 act systemctl enable duetbench-clock.service duetbench-runner.service
-url=https://github.com/$repository settings=https://github.com/$repository/settings
-[ -z "$group" ] || url=${url%/*} settings=https://github.com/organizations/${repository%/*}/settings
-cat <<END
-Then, once: unpack GitHub's runner into /srv/actions-runner as duetbench, and register it with a
-token from $settings/actions/runners/new:
-  sudo -u duetbench /srv/actions-runner/config.sh --url $url${group:+ --runnergroup $group} \\
-    --work /srv/duetbench-work --labels duetbench,MACHINE --unattended --token TOKEN
-  sudo systemctl start duetbench-clock duetbench-runner
-  sudo -u duetbench .venv/bin/observatory sandbox -- duetbench doctor   # in a checkout that is set up
-MACHINE is the machine's id, which \`duetbench doctor\` shows.
-END
+echo "Now register GitHub's runner, and start the services: steps 10 to 13 of docs/observatory/nights.md"
