@@ -108,13 +108,7 @@ def slash_command() -> None:
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
     way; 4: GitHub could not be reached.
     """
-    context = Context(os.environ)
-    if context.event_name != "issue_comment":
-        raise UsageError(
-            f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this command "
-            "answers comments"
-        )
-    with GitHub(context) as github:
+    with GitHub(Context(os.environ)) as github:
         decision = requests.answer(github)
     Console().say(decision)
     write_summary(f"`/bench`: {decision}")
