@@ -68,10 +68,17 @@ def wall(root: Path, box: Path) -> list[str]:
     """
     own = str(paths.cache_dir().parent)
     ready = dict.fromkeys(map(str, (root, sys.prefix, sys.base_prefix, *_complete())))
-    variables = {name: os.environ[name] for name in _OF_INSTALLERS if name in os.environ}
-    variables |= {"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": _TMP, "TMPDIR": _TMP}
-    variables |= {"XDG_CACHE_HOME": own, "XDG_STATE_HOME": f"{_TMP}/state"}
-    variables |= {"DUETBENCH_ROOT": str(root), "HTTPS_PROXY": "http://{}:{}".format(*packages.DOOR)}
+    variables = {
+        **{name: os.environ[name] for name in _OF_INSTALLERS if name in os.environ},
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": _TMP,
+        "TMPDIR": _TMP,
+        "XDG_CACHE_HOME": own,
+        "XDG_STATE_HOME": f"{_TMP}/state",
+        "DUETBENCH_ROOT": str(root),
+        "HTTPS_PROXY": "http://{}:{}".format(*packages.DOOR),
+    }
     return [
         # If memory is short, the kernel ends these processes first.
         *("choom", "--adjust", "1000", "--"),
