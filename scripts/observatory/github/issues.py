@@ -4,7 +4,6 @@ The hidden first line of an issue (`comments.marker`) names the change.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC
 from types import MappingProxyType
 from typing import Final
 
@@ -12,11 +11,9 @@ from duetbench.ci import api
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
-from duetbench.core.metrics import row
 from duetbench.core.text import short
-from duetbench.report import formats
 from observatory.show import addresses
-from observatory.show.quoting import cause, finding_of
+from observatory.show.quoting import finding_of
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
 
@@ -72,37 +69,17 @@ def _key(record: Change) -> str:
 def text(
     record: Change, site: str, quotes: Mapping[Key, Quote] = MappingProxyType({})
 ) -> tuple[str, str]:
-    """Return the title and body of a change's issue, with the hidden first line."""
-    line = marker(_ISSUE, {"key": _key(record)})
-    return short(_title(record, quotes), _TITLE), cut(f"{line}\n{_body(record, site, quotes)}")
+    """Return the title and body of a change's issue: the finding, and where its evidence is.
 
-
-def _title(record: Change, quotes: Mapping[Key, Quote]) -> str:
-    """`granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`."""
-    more = f", and {len(record.others)} more" if record.others else ""
+    `granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`
+    """
     causes = ", ".join(map(str, record.releases)) or "Unknown cause"
     cause = "" if quote_of(record, quotes) else f"{causes}: "
-    return f"{cause}{finding_of(record, quotes)}{more}"
-
-
-def _body(record: Change, site: str, quotes: Mapping[Key, Quote]) -> str:
-    """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
-    change, ends = formats.change(record.interval), formats.ends(record.interval)
-    facts = {
-        "seen as": f"{change} ({ends}, 95 % interval) {row(record.series.metric).title}",
-        "case": record.series.case,
-        "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        "machine": record.series.machine,
-        "caused by": cause(record) or "not known",
-        "note": record.remarks,
-    }
-    links = [f"[The evidence]({site}{addresses.change(record.id)})"]
-    if record.evidence:
-        links.append(f"[duet by duet]({site}{addresses.comparison(record.evidence)})")
+    more = f", and {len(record.others)} more" if record.others else ""
+    title = f"{cause}{finding_of(record, quotes)}{more}"
     parts = [
-        f"**{plain(finding_of(record, quotes))}**, for good.",
-        "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
-        " · ".join(links),
-        "<sub>It closes by itself if the change is undone.</sub>",
+        f"{marker(_ISSUE, {'key': _key(record)})}\n**{plain(title)}**, for good.",
+        plain(record.remarks),
+        f"[The evidence]({site}{addresses.change(record.id)}). It closes if the change is undone.",
     ]
-    return "\n\n".join(parts)
+    return short(title, _TITLE), cut("\n\n".join(filter(None, parts)))
