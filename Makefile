@@ -5,7 +5,7 @@
 #        the site, with the command that shows it
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd,
-#        and Valgrind (by apt as root or in CI); without them their tests are skipped, but not in CI
+#        bubblewrap, Valgrind (by apt as root or in CI); without them tests are skipped, but not in CI
 # quick  the tests without servers, browsers, builds and systemd: a minute; COVERAGE=1 tells how much
 #        of the code they run. PYTHON=3.14 is a version that uv finds or installs
 # test   the test suite; TESTS= selects, JOBS= so many at once (default: four of all tests, since
@@ -32,7 +32,8 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/duetbench
 # Go checks its modules against its checksum database.
 GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
-APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,$(if $(CI),sudo --non-interactive,:))
+APT := $(AS_ROOT) apt-get
 
 .PHONY: harness tools setup bench docs programs quick test thorough check lock dist try image \
 	publish-image publish-images publish
@@ -69,7 +70,9 @@ programs: $(GO_PLACES)
 	$(APT) install --yes --no-install-recommends $$1; } || echo "$$1 is not here; tests use it"; }; \
 	has() { command -v $$1 >/dev/null; }; has chromium || has chromium-browser || get chromium; \
 	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd; \
-	has valgrind || get valgrind
+	has valgrind || get valgrind; has bwrap || get bubblewrap; \
+	[ ! -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ] || \
+	$(AS_ROOT) apparmor_parser --replace scripts/runner/apparmor-bwrap
 
 quick: harness
 ifdef COVERAGE

@@ -1,30 +1,27 @@
 #!/bin/sh
-# Make this machine one of our runners: its user, hook, sandbox and clock. docs/observatory/runners.md.
+# Make this machine one of our runners: its user, hook, services and clock. docs/observatory/runners.md.
 #   sudo sh scripts/prepare-runner.sh repository=OWNER/NAME packages=HOST,…   # or packages=none
-# Further words: repository_id= branch= group= workflows=FILE,… events=…, and root=FOLDER to look first:
-# files are written below it, and commands are printed only.
+# Further words: repository_id= branch=, and root=FOLDER to look first: files are written below it, and
+# commands are printed only.
 # Needs Linux with systemd. It asks for no token, and can be repeated at any time.
 set -eu
 umask 022
 fail() { echo "prepare-runner.sh: $*" >&2; exit 2; }
 from=$(cd "$(dirname "$0")" && pwd)/runner
-repository='' repository_id='' packages='' group='' root=''
-workflows=bench.yml,nightly.yml,publish.yml events=schedule,workflow_dispatch,workflow_run
+repository='' repository_id='' packages='' root=''
 head=$(sed -n 's|^ref: refs/remotes/origin/||p' "$from/../../.git/refs/remotes/origin/HEAD" 2>/dev/null || :)
 set -- "branch=${head:-main}" "$@"
 for word; do # every value ends up in files of root's
   case $word in
     packages=*/*) fail "$word: expected names of hosts" ;;
-    repository=?*/?* | repository_id=* | branch=* | packages=* | group=* | root=/* | workflows=*.yml) ;;
-    events=schedule | events=workflow_dispatch | events=schedule,workflow_dispatch) ;;
-    events=schedule,workflow_dispatch,workflow_run) ;;
+    repository=?*/?* | repository_id=* | branch=* | packages=* | root=/*) ;;
     *) fail "$word: expected repository=OWNER/NAME, or another word of docs/observatory/runners.md" ;;
   esac
   case ${word#*=} in
     '' | -* | *..* | *[!A-Za-z0-9._/,-]*) fail "$word: expected letters, digits and ._/,-" ;;
   esac
   case ,$(echo "${word#*=}" | tr / ,), in
-    *,HOST,* | *,OWNER,* | *,NAME,* | *,MACHINE,*) fail "$word: expected your own value, not a placeholder" ;;
+    *,HOST,* | *,OWNER,* | *,NAME,*) fail "$word: expected your own value, not a placeholder" ;;
   esac
   eval "${word%%=*}=\${word#*=}"
 done
@@ -40,38 +37,25 @@ put() { # MODE FILE: what comes in becomes a file of root's, as a whole
 folder() { # MODE FOLDER
   mkdir -p "$root$2" && chmod "$1" "$root$2" && act chown duetbench: "$2"
 }
-words() { echo "$1" | tr , ' '; }
 
 id -u duetbench >/dev/null 2>&1 || act useradd --system --create-home --home-dir /var/lib/duetbench \
   --shell /usr/sbin/nologin --user-group duetbench
 folder 700 /var/lib/duetbench
 folder 700 /srv/actions-runner # its credentials are in there
-folder 755 /srv/duetbench-work # the sandbox reads the checkout,
-folder 755 /var/cache/duetbench # interpreters and tools
+folder 755 /srv/duetbench-work
+folder 755 /var/cache/duetbench
 put 755 /usr/local/lib/duetbench/job-started.sh <"$from/job-started.sh"
 put 644 /etc/duetbench/policy <<END
 repository='$repository' repository_id='$repository_id' ref='refs/heads/$branch'
-events='$(words "$events")' workflows='$(words "$workflows")'
-END
-put 644 /etc/duetbench/words <<END
-repository=$repository ${repository_id:+repository_id=$repository_id }branch=$branch packages=${packages:-none} ${group:+group=$group }workflows=$workflows events=$events
 END
 units=/etc/systemd/system
-for file in "$from"/*.service "$from"/*.socket; do put 644 "$units/${file##*/}" <"$file"; done
-sockets='' number=0 hosts='127.0.0.1 localhost'
-for host in $(words "$packages"); do
-  number=$((number + 1)) sockets="$sockets duetbench-packages@$host.socket"
-  hosts="$hosts
-127.9.0.$number $host"
-  printf '[Socket]\nListenStream=127.9.0.%s:443\n' "$number" |
-    put 644 "$units/duetbench-packages@$host.socket.d/50-address.conf"
-done
-echo "$hosts" | put 644 /etc/duetbench/hosts
-for old in "$root$units"/duetbench-packages@?*.socket.d; do # of hosts of an earlier time
-  name=${old##*/} name=${name%.d}
-  case "$sockets " in *" $name "*) continue ;; esac
-  [ ! -d "$old" ] || { act systemctl disable --now "$name" && rm -r "$old"; }
-done
+for file in "$from"/*.service; do put 644 "$units/${file##*/}" <"$file"; done
+printf '[Service]\nEnvironment=DUETBENCH_PACKAGES=%s\n' "$packages" |
+  put 644 "$units/duetbench-runner.service.d/50-packages.conf"
+if [ -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ]; then
+  put 644 /etc/apparmor.d/duetbench-bwrap <"$from/apparmor-bwrap"
+  act apparmor_parser --replace /etc/apparmor.d/duetbench-bwrap
+fi
 
 # What keeps figures steady: one clock, no updates at night, with four cores one for the system.
 for timer in apt-daily apt-daily-upgrade; do
@@ -81,24 +65,9 @@ done
 cores=$(getconf _NPROCESSORS_ONLN)
 if [ "$cores" -ge 4 ]; then
   printf '[Manager]\nCPUAffinity=0\n' | put 644 /etc/systemd/system.conf.d/50-duetbench.conf
-  for unit in runner sandbox@; do
-    printf '[Service]\nCPUAffinity=1-%s\n' "$((cores - 1))" |
-      put 644 "$units/duetbench-$unit.service.d/50-cores.conf"
-  done
+  printf '[Service]\nCPUAffinity=1-%s\n' "$((cores - 1))" |
+    put 644 "$units/duetbench-runner.service.d/50-cores.conf"
 fi
 act systemctl daemon-reload
-# shellcheck disable=SC2086 # several sockets
-act systemctl try-restart duetbench-sandbox.socket $sockets
-# shellcheck disable=SC2086
-act systemctl enable duetbench-clock.service duetbench-sandbox.socket duetbench-runner.service $sockets
-url=https://github.com/$repository settings=https://github.com/$repository/settings
-[ -z "$group" ] || url=${url%/*} settings=https://github.com/organizations/${repository%/*}/settings
-cat <<END
-Then, once: unpack GitHub's runner into /srv/actions-runner as duetbench, and register it with a
-token from $settings/actions/runners/new:
-  sudo -u duetbench /srv/actions-runner/config.sh --url $url${group:+ --runnergroup $group} \\
-    --work /srv/duetbench-work --labels duetbench,MACHINE --unattended --token TOKEN
-  sudo systemctl start duetbench-clock duetbench-sandbox.socket duetbench-runner$sockets
-  sudo -u duetbench .venv/bin/observatory runner   # in a checkout that is set up
-MACHINE is the machine's id, which \`duetbench doctor\` shows.
-END
+act systemctl enable duetbench-clock.service duetbench-runner.service
+echo "Now register GitHub's runner, and start the services: steps 10 to 13 of docs/observatory/nights.md"

@@ -5,7 +5,7 @@
 # all processes of this user.
 set +e
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
-policy=/etc/duetbench/policy # repository, repository_id, ref, events and workflows; root's
+policy=/etc/duetbench/policy # repository, repository_id and ref; root's
 
 worker=$$ name=
 while [ "$worker" -gt 1 ] && [ "$name" != Runner.Worker ]; do
@@ -30,22 +30,21 @@ refuse() {
 }
 
 require() { # NAME FOUND ALLOWED...
-  what=$1 found=$2 allowed="$3${4+ or }${4-}"
+  what=$1 found=$2
   shift 2
   for value; do [ "$value" != "$found" ] || return 0; done
-  refuse "$what: expected $allowed, found ${found:-nothing}"
+  refuse "$what: expected $*, found ${found:-nothing}"
 }
 
-repository='' repository_id='' ref='' events='' workflows=''
+repository='' repository_id='' ref=''
 . "$policy" || refuse "$policy cannot be read"
-[ -n "$repository" ] && [ -n "$ref" ] && [ -n "$events" ] && [ -n "$workflows" ] ||
-  refuse "$policy: expected repository, ref, events and workflows"
+[ -n "$repository" ] && [ -n "$ref" ] || refuse "$policy: expected repository and ref"
 files=
-for file in $workflows; do files="$files $repository/.github/workflows/$file@$ref"; done
+for file in bench nightly publish; do files="$files $repository/.github/workflows/$file.yml@$ref"; done
 require server "$GITHUB_SERVER_URL" https://github.com
 require repository "$GITHUB_REPOSITORY" "$repository"
 [ -z "$repository_id" ] || require repository_id "$GITHUB_REPOSITORY_ID" "$repository_id"
-require event "$GITHUB_EVENT_NAME" $events
+require event "$GITHUB_EVENT_NAME" schedule workflow_dispatch workflow_run # nothing that a stranger can do
 require ref "$GITHUB_REF" "$ref"
 require workflow "$GITHUB_WORKFLOW_REF" $files # the file and the ref that it was read at
 trap - EXIT HUP INT TERM

@@ -152,9 +152,8 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
 
     locks = {one.name: incoming.Lock(one.digest, frozenset(one.packages)) for one in made.stacks}
     now = datetime.now(UTC)
-    found = incoming.night(night, sent, tmp_path / "out", locks, now)
-    assert found.refused == {}
-    assert found.accepted == (made.path,)
+    arrived = {"shard-1": {made.path: files.encode(made)}}
+    assert incoming.night(night, arrived, locks, now) == (arrived["shard-1"], {})
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)

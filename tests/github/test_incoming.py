@@ -1,12 +1,8 @@
 """Files from other machines: what could come, and what becomes of it."""
 
-import io
 import math
 import re
-import shutil
-import subprocess
 import tracemalloc
-import zipfile
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner
 
 from attributing import attribution
 from duetbench.ci import archives, proposals
@@ -23,25 +18,26 @@ from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Missing, Run
 from duetbench.host import files
+from fake_github import zipped
 from foreign import (
     LOCKS,
     MACHINES,
     NOW,
     RESULTS,
+    asv_files,
     comparison,
     inside,
     judge_candidate,
     night,
     points,
-    put_inside,
     shard_run,
 )
-from observatory.cli import app
 from observatory.github import incoming
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
-from steps import BASE, HEAD
+from observatory.store.kinds import final
+from steps import BASE, HEAD, Step
 from synthetic import share
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
@@ -54,51 +50,44 @@ def altered(value: Any, **changes: Any) -> Any:
     return value.model_copy(update=changes)
 
 
-@pytest.fixture
-def inbox(tmp_path: Path) -> Path:
-    """A folder with what three shards of an honest night have sent."""
-    for number in (1, 2, 3):
-        files.save(tmp_path / "incoming" / f"shard-{number}", shard_run(number))
-    return tmp_path / "incoming"
+def artifact(*values: Any) -> dict[str, bytes]:
+    """The files of an artifact: of artefacts, asv's results, and files by their names."""
+    result: dict[str, bytes] = {}
+    for value in values:
+        if isinstance(value, Artefact):
+            result[str(files.place(Path(), value))] = files.encode(value)
+        elif "durations" in value:
+            result |= asv_files(value)
+        else:
+            result |= value
+    return result
 
 
-def accepted(source: Path) -> Acceptance:
-    shutil.rmtree(source.parent / "accepted", ignore_errors=True)
-    return incoming.night(night(), source, source.parent / "accepted", LOCKS, NOW)
+def honest() -> dict[str, dict[str, bytes]]:
+    """What three shards of an honest night have sent."""
+    return {f"shard-{number}": artifact(shard_run(number)) for number in (1, 2, 3)}
 
 
-def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
+def accepted(sent: dict[str, dict[str, bytes]]) -> Acceptance:
+    return incoming.night(night(), sent, LOCKS, NOW)
+
+
+def test_an_honest_night_is_accepted_as_it_is() -> None:
     """Runs, points with a run or alone, asv's figures: each where it belongs, byte for byte.
 
     What a killed shard has saved becomes a partial run.
     """
-    for number in (1, 2):
-        files.save(inbox / f"shard-{number}", points(number))
-    put_inside(inbox, "shard-1", inside())
-    result = accepted(inbox)
-    assert (result.exit_code, result.refused, len(result.accepted)) == (0, {}, 7)
-    for path in result.accepted:
-        sent = next(inbox.glob(f"*/{path}"))
-        assert (inbox.parent / "accepted" / path).read_bytes() == sent.read_bytes()
-    shutil.rmtree(inbox / "shard-2" / "runs")
-    shutil.rmtree(inbox / "shard-1" / "runs")
     part = altered(run(status="partial"), results=run().results[:1])
-    files.save(inbox / "shard-1", part)
-    result = accepted(inbox)
-    assert (result.exit_code, len(result.accepted)) == (0, 6)
-    assert files.read(Run, files.place(inbox.parent / "accepted", run())) == part
-
-
-def send(folder: Path, what: Any) -> None:
-    """Lay out an artefact, asv's file, or what a shell makes, in the artifact of shard 1."""
-    if isinstance(what, str):
-        subprocess.run(["sh", "-c", what], cwd=folder, check=True)
-    elif isinstance(what, dict):
-        put_inside(folder.parent, folder.name, what)
-    else:
-        if isinstance(what, Run):
-            shutil.rmtree(folder / "runs")
-        files.save(folder, what)
+    sent = {
+        "shard-1": artifact(part, pointed(), inside()),
+        "shard-2": artifact(points(2)),
+        "shard-3": artifact(shard_run(3)),
+    }
+    result = accepted(sent)
+    assert (len(result.accepted), result.refused) == (6, {})
+    every = {path: data for contents in sent.values() for path, data in contents.items()}
+    del every["asv/benchmarks.json"]
+    assert result.accepted == {final(path): data for path, data in every.items()}
 
 
 def stacked(**changes: Any) -> Run:
@@ -110,17 +99,13 @@ RESULT: Final = run().results[0]
 LOADED: Final = altered(RESULT.case, env={"LD_PRELOAD": "/tmp/x"})
 (POINT,) = pointed().cases
 ATTACKS: Final[list[tuple[str, Any]]] = [
-    # Folders that are none of ours.
-    ("more than 64 files", "for i in $(seq 64); do echo {} >$i.json; done"),
-    ("the name '..%2f..%2fescape", "echo {} >..%2f..%2fescape.json"),
-    ("the name 'a\\n::x'", "echo {} >\"$(printf 'a\\n::x')\""),
-    ("'run.json' is not a plain file", "ln -s /etc/passwd run.json"),
-    ("'run.json' is not a plain file", "mkfifo run.json"),
-    ("at most 8,000,000 bytes per file", "truncate -s 2000000000 run.json"),
-    ("at most 4,000,000 bytes of a night", "truncate -s 4000001 run.json"),
-    ("expected a run or anchored points, found none", "rm -r runs"),
-    ("expected it at runs/", "mv runs/* x; mkdir runs/y; mv x/* runs/y"),
-    ("Extra inputs", "sed -i 's/{/{\"x\": 1,/' runs/*/*/*"),
+    # Files that are none of ours.
+    ("at most 4,000,000 bytes of a night", (run(), {"run.json": bytes(4_000_001)})),
+    ("'GITHUB_ENV', which is none of", (run(), {"GITHUB_ENV": b"LD_PRELOAD=/tmp/x.so"})),
+    ("expected a run or anchored points, found none", inside()),
+    ("expected it at runs/",
+     {path.replace(MACHINES[0].id, "y"): data for path, data in artifact(run()).items()}),
+    ("Extra inputs", {path: b'{"x": 1,' + data[1:] for path, data in artifact(run()).items()}),
     # Runs that lie about where, when and with what they were measured, or act on who reads them.
     ("machine of shard 1: expected", run(machine=MACHINES[1])),
     ("is the machine's clock right?",
@@ -152,77 +137,53 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
      pointed(origin="backfill", label="as of 2026-11-01")),
     (f"id: expected {NIGHT}-… of shard 1", pointed(id="20261119T100000Z-night-0a1b2c-s1")),
     # asv's figures that are more.
-    ("commit of asv's results", inside(commit_hash="3f2a9c17" + "0" * 32)),
+    ("commit of asv's results", (run(), inside(commit_hash="3f2a9c17" + "0" * 32))),
     ("machine of asv's results",
-     "mkdir -p asv/x; echo '{\"machine\": \"x\", \"version\": 1}' >asv/x/machine.json"),
-    ("should be a finite number", inside(durations={"x": math.inf})),
+     (run(), {"asv/x/machine.json": b'{"machine": "x", "version": 1}'})),
+    ("should be a finite number", (run(), inside(durations={"x": math.inf}))),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("reason", "what"), ATTACKS)
-def test_what_is_not_as_it_should_be_costs_the_others_nothing(
-    inbox: Path, reason: str, what: Any
-) -> None:
+def test_what_is_not_as_it_should_be_costs_the_others_nothing(reason: str, what: Any) -> None:
     """Nothing of it is used, not even a right run beside it, and the others are accepted."""
-    for each in what if isinstance(what, tuple) else (what,):
-        send(inbox / "shard-1", each)
-    tracemalloc.start()
-    result = accepted(inbox)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    values = what if isinstance(what, tuple) else (what,)
+    result = accepted({**honest(), "shard-1": artifact(*values)})
     assert [*result.refused] == ["'shard-1'"], result
     assert reason in result.refused["'shard-1'"]
     assert "\n" not in result.refused["'shard-1'"]
-    rest = sorted(path for path in (inbox.parent / "accepted").rglob("*") if path.is_file())
-    assert [path.read_bytes() for path in rest] == [files.encode(shard_run(n)) for n in (2, 3)]
-    assert result.exit_code == 1
-    assert peak < 50_000_000
+    assert [*result.accepted.values()] == [files.encode(shard_run(number)) for number in (2, 3)]
 
 
-def test_an_artifact_that_is_itself_a_link_or_has_an_odd_name(inbox: Path) -> None:
-    (inbox / "shard-4").symlink_to("shard-2")
-    (inbox / "x`\n::set-env name=A::b").mkdir()
-    result = accepted(inbox)
-    assert len(result.accepted) == 3
-    assert [*result.refused] == ["'shard-4'", "'x'\\n::set-env name=A::b'"]
-    for number in range(archives.MOST_ARTIFACTS):
-        (inbox / f"many-{number}").touch()
-    with pytest.raises(ArtifactError, match="expected at most 300 artifacts"):
-        accepted(inbox)
-
-
-def test_a_machine_that_the_plan_does_not_name_may_be_new_but_not_another_one(inbox: Path) -> None:
-    plan = night((MACHINES[0].id, None, None))
-    shutil.rmtree(inbox / "shard-3")
-    files.save(inbox / "shard-3", shard_run(3, machine=MACHINES[0]))
-    result = incoming.night(plan, inbox, inbox.parent / "out", LOCKS, NOW)
+def test_a_machine_that_the_plan_does_not_name_may_be_new_but_not_another_one() -> None:
+    sent = honest() | {"shard-3": artifact(shard_run(3, machine=MACHINES[0]))}
+    result = incoming.night(night((MACHINES[0].id, None, None)), sent, LOCKS, NOW)
     assert len(result.accepted) == 2
     assert "which has a shard of its own" in next(iter(result.refused.values()))
-
-
-def zipped(**entries: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in entries.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [
-        (zipped(**{"../x": b""}), "the name '../x'"),
-        (zipped(**{"a/b/c/d/e/f/g": b""}), "the name 'a/b/c/d/e/f/g'"),
-        (zipped(bomb=bytes(9_000_000)), "8,000,000 bytes per file"),
-        (zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
-        (zipped(**{"x": b"1", "x/y/z": b"2"}), "'x' is a file and a folder"),
+        (zipped({"../x": b""}), "the name '../x'"),
+        (zipped({"..%2fx": b""}), "the name '..%2fx'"),
+        (zipped({"a\n::x": b""}), r"the name 'a\\n::x'"),
+        (zipped({"a/b/c/d/e/f/g": b""}), "the name 'a/b/c/d/e/f/g'"),
+        (zipped({f"f{n}": b"" for n in range(65)}), "more than 64 files"),
+        (zipped({"bomb": bytes(9_000_000)}), "8,000,000 bytes per file"),
+        (zipped({f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
+        (zipped({"x": b"1", "x/y/z": b"2"}), "'x' is a file and a folder"),
         (b"PK\x03\x04 none", "expected a zip archive"),
     ],
 )
 def test_an_archive_is_unpacked_within_bounds(archive: bytes, reason: str) -> None:
+    tracemalloc.start()
     with pytest.raises(ArtifactError, match=reason):
         archives.unzip(archive)
-    assert archives.unzip(zipped(**{"a/b.json": b"x"})) == {"a/b.json": b"x"}
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60_000_000
+    assert archives.unzip(zipped({"a/b.json": b"x"})) == {"a/b.json": b"x"}
 
 
 # What a pull request sends, whose author may have written all of it.
@@ -297,24 +258,19 @@ def test_a_cause_is_a_release_on_the_way(step: tuple[str | None, str]) -> None:
 _RECORD, _EVIDENCE = judge_candidate()
 
 
-def confirm(tmp_path: Path, candidate: Change, *sent: Artefact) -> Acceptance:
+def confirm(candidate: Change, *sent: Artefact) -> Acceptance:
     """Send values as the machine of the evidence among them; a candidate is known."""
     machine = next((v.machine for v in sent if isinstance(v, Comparison)), _EVIDENCE.machine)
-    for value in sent:
-        files.save(tmp_path / "in" / f"confirmed-{machine.id}", value)
-    return incoming.verdicts(tmp_path / "in", tmp_path / "out", (candidate,), LOCKS)
+    return incoming.verdicts((candidate,), {f"confirmed-{machine.id}": artifact(*sent)}, LOCKS)
 
 
 @pytest.mark.parametrize("path", files.paths(Change, RESULTS), ids=lambda path: path.stem)
-def test_confirmed_changes_come_with_their_evidence(tmp_path: Path, path: Path) -> None:
+def test_confirmed_changes_come_with_their_evidence(path: Path) -> None:
     """All that our machines have concluded; a release is often one of several between two locks."""
     record, evidence = judge_candidate(path.stem)
-    assert confirm(tmp_path, record).exit_code == 0
-    done = confirm(tmp_path, record, evidence, record)
-    assert (done.exit_code, done.refused) == (0, {})
-    change = f"changes/{record.id}.json"
-    assert sorted(done.accepted) == [change, f"comparisons/{evidence.id}.json"]
-    assert (tmp_path / "out" / change).read_bytes() == files.encode(record)
+    sent = artifact(evidence, record)
+    assert confirm(record, evidence, record) == (sent, {})
+    assert {*sent} == {f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"}
 
 
 EVIL: Final = altered(MOVE, package="evil")
@@ -349,49 +305,40 @@ COMMITTED: Final = altered(NAMELESS, commits=(Commit(id="0" * 40, subject="x"),)
         ("that is no release", (_EVIDENCE, altered(_RECORD, shares=(NAMELESS,)))),
     ],
 )  # fmt: skip
-def test_a_record_that_does_not_belong_is_refused(
-    tmp_path: Path, reason: str, sent: tuple[Artefact, ...]
-) -> None:
+def test_a_record_that_does_not_belong_is_refused(reason: str, sent: tuple[Artefact, ...]) -> None:
     """A change becomes an issue and a page."""
-    done = confirm(tmp_path, _RECORD, *sent)
-    assert (done.exit_code, done.accepted) == (3, ())
-    assert reason in next(iter(done.refused.values()))
-    assert not (tmp_path / "out").exists()
+    result = confirm(_RECORD, *sent)
+    assert result.accepted == {}
+    assert reason in next(iter(result.refused.values()))
 
 
-def test_another_machine_cannot_replace_a_conclusion(tmp_path: Path) -> None:
+def test_another_machine_cannot_replace_a_conclusion() -> None:
     """Whoever comes second is refused, and so is who has another's evidence."""
-    confirm(tmp_path, _RECORD, _EVIDENCE, _RECORD)
-    shutil.copytree(tmp_path / "in" / f"confirmed-{_EVIDENCE.machine.id}", tmp_path / "in" / "x")
-    done = incoming.verdicts(tmp_path / "in", tmp_path / "out", (_RECORD,), LOCKS)
-    assert (len(done.accepted), [*done.refused]) == (2, ["'x'"])
-    assert "machine: expected x" in done.refused["'x'"]
+    ours = artifact(_EVIDENCE, _RECORD)
+    sent = {f"confirmed-{_EVIDENCE.machine.id}": ours, "x": ours}
+    result = incoming.verdicts((_RECORD,), sent, LOCKS)
+    assert (result.accepted, [*result.refused]) == (ours, ["'x'"])
+    assert "machine: expected x" in result.refused["'x'"]
 
 
-def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Hostile names and texts stay in their line; no file of the runner's is written to."""
-    written = [tmp_path / f"GITHUB_{name}" for name in ("ENV", "PATH", "OUTPUT", "STATE")]
-    for file in written:
-        file.touch()
-        monkeypatch.setenv(file.name, str(file))
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
-    source, ours = tmp_path / "in", (Checkout.here().lock("current").record(),)
-    files.save(source / "shard-1", shard_run(1, stacks=ours))
-    files.save(source / "shard-2", shard_run(2, stacks=ours, notes=("x\nLD_PRELOAD=/tmp/x.so",)))
-    (source / "x`\n::set-env name=LD_PRELOAD::##[add-path] <img src=x>").mkdir()
-    (source / "shard-3").mkdir()
-    (source / "shard-3" / "GITHUB_ENV").write_text("LD_PRELOAD=/tmp/x.so\n")
-    plan = files.write(tmp_path / "night.json", night())
-    words = ["accept", "--plan", str(plan), "--from", str(source), "--to", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 1, done.output
-    lines = done.output.splitlines()
+def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(step: Step) -> None:
+    """Hostile names and texts stay in their line."""
+    ours = (Checkout.here().lock("current").record(),)
+    hostile = "x`\n::set-env name=LD_PRELOAD::##[add-path] <img src=x>"
+    for name, contents in {
+        "shard-1": artifact(shard_run(1, stacks=ours)),
+        "shard-2": artifact(shard_run(2, stacks=ours, notes=("x\nLD_PRELOAD=/tmp/x.so",))),
+        "shard-3": {"GITHUB_ENV": b"LD_PRELOAD=/tmp/x.so\n"},
+        f"shard-{hostile}": {},
+        "others": {},
+    }.items():
+        step.github.leave(7, name, zipped(contents))
+    plan, target = files.write(step.folder / "night.json", night()), step.folder / "out"
+    done = step("accept", "shard-*", "--plan", plan, "--to", target)
+    assert done.code == 1, done
+    lines = done.out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["accepted", *["refused"] * 3]
-    assert "##[" not in done.output
-    assert {file.read_text() for file in written} == {""}
-    printed = (tmp_path / "summary").read_text()
-    assert printed.startswith("**1 accepted, 3 refused**")
-    outside = re.sub(r"`[^`\n]*`", "", printed)
+    assert [path.name for path in target.rglob("*.json")] == [f"{shard_run(1).id}.json"]
+    assert step.summary.startswith("**1 accepted, 3 refused**")
+    outside = re.sub(r"`[^`\n]*`", "", step.summary)
     assert not {"<img", "::", "LD_PRELOAD", "<"} & set(re.split(r"[\s=]", outside))

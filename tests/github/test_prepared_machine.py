@@ -1,7 +1,6 @@
 """A machine of one's own: its hook, what prepares it, and its units."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -13,8 +12,6 @@ from typing import Final
 import pytest
 
 from bare import Programs
-from bench import invoke
-from observatory.github import readiness, sandbox
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
@@ -22,7 +19,7 @@ SCRIPT: Final = Path(__file__).parents[2] / "scripts" / "prepare-runner.sh"
 UNITS: Final = "etc/systemd/system"
 HOOK: Final = "usr/local/lib/duetbench/job-started.sh"
 POLICY: Final = "etc/duetbench/policy"
-HOSTS: Final = "etc/duetbench/hosts"
+PACKAGES: Final = f"{UNITS}/duetbench-runner.service.d/50-packages.conf"
 execute = partial(subprocess.run, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -68,7 +65,7 @@ def begin(tmp_path: Path) -> Begin:
     user, writes the file `killed-all`.
     """
     root, programs = tmp_path / "root", tmp_path / "bin"
-    prepare(root, "repository_id=4711", "workflows=bench.yml,nightly.yml", "branch=main")
+    prepare(root, "repository_id=4711", "branch=main")
     programs.mkdir()
     Programs(programs).write("logger", f"printf '%s\\n' \"$*\" >>{tmp_path}/journal")
     hook = root / HOOK
@@ -106,7 +103,7 @@ def test_our_own_workflows_at_main_may_start(
     assert not (tmp_path / "killed-all").exists()
 
 
-EVENTS: Final = "event: expected schedule or workflow_dispatch, found"
+EVENTS: Final = "event: expected schedule workflow_dispatch workflow_run, found"
 JOBS: Final[list[tuple[str, dict[str, str]]]] = [
     # A fork's that names our label, and pull_request_target, which runs at main.
     (f"{EVENTS} pull_request",
@@ -116,7 +113,7 @@ JOBS: Final[list[tuple[str, dict[str, str]]]] = [
      {"REF": "refs/heads/mine", "WORKFLOW_REF": f"{FILES}/bench.yml@refs/heads/mine"}),
     # Who took the name of a deleted repository.
     ("repository_id: expected 4711, found 4712", {"REPOSITORY_ID": "4712"}),
-    (f"workflow: expected {FILES}/bench.yml@refs/heads/main or {FILES}/nightly.yml",
+    (f"workflow: expected {FILES}/bench.yml@refs/heads/main {FILES}/nightly.yml",
      {"WORKFLOW_REF": f"{FILES}/x.yml@refs/heads/main"}),
     # A ref that acts on a log.
     ("found x?::set-env name?A::b??0A???x???id?", {"REF": "x\n::set-env name=A::b\r%0A##[x]$(id)"}),
@@ -156,39 +153,18 @@ def test_without_a_worker_everything_of_the_user_is_killed(begin: Begin, tmp_pat
 # The script that prepares a machine, and its units.
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the script writes for a machine with two hosts of packages."""
-    result = tmp_path_factory.mktemp("prepared")
-    assert prepare(result, "packages=index.example,files.example").returncode == 0
-    return result
-
-
-@pytest.fixture
-def machine(root: Path, tmp_path: Path) -> Path:
-    """A machine that is prepared, whose files a test may change."""
-    tmp_path.chmod(0o755)
-    return Path(shutil.copytree(root, tmp_path / "machine"))
-
-
-def test_it_can_be_repeated(machine: Path) -> None:
-    """A second time changes nothing, puts right what was changed since, and takes ways away."""
-    before = contents(machine)
-    (machine / POLICY).write_text("")
-    (machine / HOOK).chmod(0o777)
-    done = prepare(machine, "packages=index.example,files.example")
-    assert contents(machine) == before
+def test_it_can_be_repeated(tmp_path: Path) -> None:
+    """A second time changes nothing, and puts right what was changed since."""
+    prepare(tmp_path, "packages=index.example,files.example")
+    before = contents(tmp_path)
+    (tmp_path / POLICY).write_text("")
+    (tmp_path / HOOK).chmod(0o777)
+    done = prepare(tmp_path, "packages=index.example,files.example")
+    assert contents(tmp_path) == before
     assert "--shell /usr/sbin/nologin --user-group duetbench\n" in done.stdout
-    enabled = re.findall(r"^\$ systemctl enable (.*)$", done.stdout, re.MULTILINE)[0].split()
-    hosts = [f"duetbench-packages@{name}.example.socket" for name in ("index", "files")]
-    assert enabled[-3:] == ["duetbench-runner.service", *hosts]
+    assert "$ systemctl enable duetbench-clock.service duetbench-runner.service\n" in done.stdout
     folders = ("var/lib/duetbench", "srv/actions-runner", "srv/duetbench-work")
-    assert [(machine / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
-    done = prepare(machine, "packages=files.example")
-    units = [path.name for path in (machine / UNITS).glob("duetbench-packages@*.d")]
-    assert units == ["duetbench-packages@files.example.socket.d"]
-    disabled = re.findall("disable.*", done.stdout)
-    assert disabled == [f"disable --now {hosts[0]}"]
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
 
 
 @pytest.mark.parametrize(
@@ -196,13 +172,10 @@ def test_it_can_be_repeated(machine: Path) -> None:
     [
         ("", POLICY, "ref='refs/heads/main'"),
         ("branch=release/next", POLICY, "ref='refs/heads/release/next'"),
-        ("workflows=own.yml events=schedule", POLICY, "events='schedule' workflows='own.yml'"),
-        ("packages=none", HOSTS, "127.0.0.1 localhost\n"),
-        ("packages=a.b,c.d", HOSTS, "127.0.0.1 localhost\n127.9.0.1 a.b\n127.9.0.2 c.d\n"),
-        ("packages=a.b,c.d", f"{UNITS}/duetbench-packages@c.d.socket.d/50-address.conf",
-         "[Socket]\nListenStream=127.9.0.2:443\n"),
+        ("packages=none", PACKAGES, "[Service]\nEnvironment=DUETBENCH_PACKAGES=\n"),
+        ("packages=a.b,c.d", PACKAGES, "[Service]\nEnvironment=DUETBENCH_PACKAGES=a.b,c.d\n"),
     ],
-)  # fmt: skip
+)
 def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, text: str) -> None:
     assert prepare(tmp_path, *words.split()).returncode == 0
     assert text in (tmp_path / file).read_text()
@@ -211,113 +184,25 @@ def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, te
 @pytest.mark.parametrize(
     "word",
     ["repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x", "branch=a/../b",
-     "events=pull_request", "packages=a.b,HOST", "packages=a/b", "repository=OWNER/NAME",
-     "repository=acme/NAME", "group=MACHINE", "packages="],
+     "packages=a.b,HOST", "packages=a/b", "repository=OWNER/NAME",
+     "repository=acme/NAME", "packages="],
 )  # fmt: skip
 def test_hostile_values_placeholders_and_gaps_are_refused(tmp_path: Path, word: str) -> None:
     done = prepare(tmp_path, word)
     assert (done.returncode, contents(tmp_path)) == (2, {})
     assert f"{word}: expected " in done.stderr
-    done = execute(["sh", SCRIPT, "repository=acme/x", f"root={tmp_path}"])
-    assert (done.returncode, contents(tmp_path)) == (2, {})
-    assert "expected packages=HOST,…: the sandbox installs" in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_reads_the_units_and_the_sandbox_is_closed(root: Path) -> None:
-    """As far as measuring allows: exposure is systemd's own measure, 0 to 10, as tenths.
-
-    What the units start is not installed here, and sockets get addresses by host.
-    """
-    folder = root / UNITS
-    units = [*folder.glob("*.service"), *folder.glob("duetbench-s*.socket")]
+def test_systemd_reads_the_units_and_the_sandbox_can_be_made_in_the_service(tmp_path: Path) -> None:
+    """What the units start is not installed here."""
+    prepare(tmp_path)
+    units = [*(tmp_path / UNITS).glob("*.service")]
     done = execute(["systemd-analyze", "verify", "--man=no", *units])
-    known = ("is not executable", "duetbench-packages@i.socket: Unit has no Listen setting")
     ours = [line for line in done.stderr.splitlines() if "duetbench" in line]
-    assert [line for line in ours if not any(words in line for words in known)] == []
-    words = ["systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=20"]
-    done = execute([*words, folder / "duetbench-sandbox@.service"])
-    assert done.returncode == 0, done.stdout
-    own = "NetworkNamespacePath=/run/netns/duetbench"
-    closed = ("DynamicUser=yes", "KillMode=control-group", "IPAddressDeny=any", own)
-    bounds = ("MemoryMax=80%", "TasksMax=8192", "RuntimeMaxSec=4h", "LimitFSIZE=4G")
-    assert {*closed, *bounds} <= {*(folder / "duetbench-sandbox@.service").read_text().split()}
-    assert own in (folder / "duetbench-packages@.socket").read_text().split()
-    forwarder = (folder / "duetbench-packages@.service").read_text().split()
-    assert own not in forwarder  # it goes out
-    assert "PartOf=duetbench-packages@%i.socket" in forwarder
-
-
-# What a job's machine lacks.
-
-
-def differences(machine: Path) -> list[tuple[str, str]]:
-    found = readiness.machine(machine, owner=os.geteuid())
-    return [(level, text.replace(f"{machine}/", "")) for level, text in found]
-
-
-@pytest.mark.parametrize(
-    ("file", "level"),
-    [
-        (f"{UNITS}/duetbench-sandbox@.service", "error"),
-        (f"{UNITS}/duetbench-network.service", "error"),
-        (f"{UNITS}/duetbench-packages@index.example.socket.d/50-address.conf", "error"),
-        (HOSTS, "error"),
-        (POLICY, "warning"),
-        (HOOK, "warning"),
-        (f"{UNITS}/apt-daily.timer.d/50-duetbench.conf", "warning"),
-    ],
-)
-def test_what_differs_from_the_checkout_is_found(machine: Path, file: str, level: str) -> None:
-    """Every file that the script writes for the machine's words, but for comments."""
-    with (machine / file).open("a") as opened:
-        opened.write("# in your own words\n")
-    assert differences(machine) == []
-    with (machine / file).open("a") as opened:
-        opened.write("more\n")
-    assert differences(machine) == [(level, f"{file} differs from this checkout's")]
-    (machine / file).unlink()
-    assert differences(machine) == [(level, f"{file}: No such file or directory")]
-
-
-def test_who_may_write_to_it_and_what_was_added_or_lacks_is_found(machine: Path) -> None:
-    (machine / HOOK).chmod(0o777)
-    addition = f"{UNITS}/duetbench-sandbox@.service.d/override.conf"
-    (machine / addition).parent.mkdir(exist_ok=True)
-    (machine / addition).write_text("[Service]\nEnvironment=UV_INDEX_URL=https://index.example\n")
-    (level, text), added = differences(machine)
-    assert (level, text.partition(",")[0]) == ("error", f"{HOOK}: expected root as its owner")
-    assert added == ("notice", f"{addition}: an addition of this machine's")
-    words = machine / "etc/duetbench/words"
-    words.write_text("repository=OWNER/NAME packages=none\n")
-    level, text = differences(machine)[0]
-    assert (level, "expected your own value, not a placeholder" in text) == ("error", True)
-    words.unlink()
-    reason = "etc/duetbench/words: No such file or directory"
-    assert differences(machine) == [
-        ("error", f"this machine is not prepared as a runner: {reason}")
-    ]
-
-
-def test_a_job_shows_how_its_machine_differs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """On the job's page. With another sandbox than the checkout's, nothing is started."""
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    started = list[str]()
-    monkeypatch.setattr(sandbox, "run", lambda _, words: started.extend(words))
-    found = [readiness.Difference("warning", "/etc/x differs"), readiness.Difference("notice", "y")]
-    monkeypatch.setattr(readiness, "machine", lambda: found)
-    words = ("observatory", "sandbox", "--", "run", "--to", "out")
-    done = invoke(capsys, monkeypatch, words)
-    assert (done.code, started) == (0, ["run", "--to", "out"])
-    remedy = "; to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
-    lines = [f"::warning title=duetbench::/etc/x differs{remedy}"]
-    lines += ["::notice title=duetbench::y"]
-    assert done.out.splitlines() == lines
-    found.append(readiness.Difference("error", "/etc/z: 100 %\nwrong"))
-    done = invoke(capsys, monkeypatch, words)
-    assert (done.code, len(started)) == (4, 3)
-    assert done.out.splitlines()[2] == f"::error title=duetbench::/etc/z: 100 %25%0Awrong{remedy}"
-    assert "nothing was started: /etc/z" in done.err
-    assert invoke(capsys, monkeypatch, ("observatory", "runner")).code == 1
+    assert [line for line in ours if "is not executable" not in line] == []
+    runner = (tmp_path / UNITS / "duetbench-runner.service").read_text().splitlines()
+    # They hide parts of /proc, and then the kernel lets nobody mount another one.
+    hiding = ("ProtectKernelTunables=", "ProtectKernelLogs=", "ProtectProc=", "ProcSubset=")
+    assert [line for line in runner if line.startswith((*hiding, "RestrictNamespaces="))] == []
+    assert {"NoNewPrivileges=yes", "CapabilityBoundingSet=", "MemoryMax=80%"} <= {*runner}

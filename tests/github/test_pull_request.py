@@ -1,10 +1,8 @@
 """Pull requests of any repository: both sides, upgrades, the comment, and what may be in it."""
 
-import io
 import json
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +20,7 @@ from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
+from fake_github import zipped
 from foreign import comparison
 from repos import commit, git
 from steps import BASE, HEAD, NEXT, Step
@@ -126,12 +125,9 @@ def ended(step: Step) -> Step:
 
 def leave(ended: Step, *sent: Comparison | Cause) -> None:
     """Let the job of run 5 send something."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for entry in sent:
-            place = proposals.CAUSE if isinstance(entry, Cause) else proposals.COMPARISON
-            archive.writestr(place, files.encode(entry))
-    ended.github.leave(5, pull_request.ARTIFACT, buffer.getvalue())
+    names = {Cause: proposals.CAUSE, Comparison: proposals.COMPARISON}
+    contents = {names[type(entry)]: files.encode(entry) for entry in sent}
+    ended.github.leave(5, pull_request.ARTIFACT, zipped(contents))
 
 
 def report(ended: Step, *words: str) -> Done:

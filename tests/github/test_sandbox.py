@@ -1,224 +1,237 @@
-"""A verb in the sandbox: what is handed in, what comes out, and what cannot.
+"""The wall around untrusted code, attacked from within; and what comes out of it.
 
-Without systemd a shell stands in for its unit, on a real socket: what the sandbox closes off is the
-unit's, what this tests is the script that it gets and what is made of the answer.
+Every attack also runs with a part of the wall missing, and has to succeed then: otherwise it would
+prove nothing.
 """
 
-import json
 import os
 import re
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pytest
 
 from acting import PROJECT, load
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
-from duetbench.host import machine
-from observatory.github import sandbox
+from observatory.github import packages, sandbox
 
-pytestmark = [pytest.mark.real, pytest.mark.thorough]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(
+        "CI" not in os.environ and os.system("bwrap --ro-bind / / --unshare-net true 2>&-") != 0,
+        reason="bubblewrap is not here, or may make no namespaces",
+    ),
+]
 
-WALLED: Final = sandbox._WALLED
 MAIN: Final = """\
-import json, os, pathlib, signal, sys, time
-exec(pathlib.Path(os.environ["STAND_IN"]).read_text())
+from observatory.github.packages import hand_out
+hand_out()
+import ctypes, os, pathlib, re, resource, signal, socket, subprocess, sys, time
+exec(pathlib.Path("attack.py").read_text())
 """
+SECRET: Final = secrets.token_hex(8)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to run verbs in, whose file `attack.py` is run in place of a verb."""
+    (folder := tmp_path / "here").mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sandbox, "_MAIN", MAIN)
+    return folder
+
+
+def run(script: str, *words: str) -> int:
+    Path("attack.py").write_text(script)
+    return sandbox.run(PROJECT, ["observatory", "attack.py", *(words or ("--to", "out"))])
+
+
+# What is on the machine, and how it could be reached.
+
+
+Wall = list[str]
+Break = Callable[[Wall], Wall]
 
 
 @pytest.fixture
-def verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file: what it holds is run in place of a verb, in what stands in for the sandbox."""
-    here, home, script = tmp_path / "here", tmp_path / "home", tmp_path / "verb.py"
-    for folder in (here, home, tmp_path / "cache"):
+def target(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
+    """What untrusted code would like to reach, by the names in `ATTACKS`."""
+    with ExitStack() as stack:
+        folder = Path.home() / f".duetbench-test-{SECRET}"
         folder.mkdir()
-    place = tmp_path / "socket"
-    monkeypatch.chdir(here)
-    monkeypatch.setenv(sandbox.VARIABLE, str(place))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(sandbox, "_MAIN", MAIN)
-    monkeypatch.setattr(sandbox, "_WALLED", "")
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "STAND_IN": str(script)}
-    env |= {f"XDG_{name.upper()}_HOME": f"{home}/{name}" for name in ("cache", "state")}
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
-        listening.listen()
-
-        def serve() -> None:
-            with suppress(OSError):  # until the test has ended
-                while True:
-                    connection, _ = listening.accept()
-                    with connection:
-                        end = connection.fileno()
-                        shell = subprocess.Popen(
-                            ["/bin/sh", "-s"],
-                            stdin=end,
-                            stdout=end,
-                            env=env,
-                            cwd=home,
-                            start_new_session=True,
-                        )
-                    # What the unit does when its main process has ended.
-                    shell.wait()
-                    with suppress(ProcessLookupError):
-                        os.killpg(shell.pid, signal.SIGKILL)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield script
-        listening.shutdown(socket.SHUT_RDWR)
+        stack.callback(shutil.rmtree, folder)
+        (folder / "secret").touch()
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for place in (f"\0{SECRET}", f"{folder}/socket"):
+            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(place)
+            listening.listen()
+        process = stack.enter_context(subprocess.Popen(["sleep", "600"]))
+        stack.callback(process.kill)
+        memory = subprocess.check_output(["ipcmk", "--shmem", "10"], text=True).split()[-1]
+        stack.callback(subprocess.run, ["ipcrm", "--shmem-id", memory], check=True)
+        monkeypatch.setenv("OF_THE_RUNNER", SECRET)
+        ready = next(sandbox._complete())
+        marks = [place / f".{SECRET}" for place in (PROJECT, ready)]
+        for mark in marks:
+            stack.callback(mark.unlink, missing_ok=True)
+        port, pid = tcp.getsockname()[1], process.pid
+        yield {"port": port, "home": folder, "pid": pid, "root": marks[0], "ready": marks[1]}
 
 
-def run(*words: str) -> int:
-    return sandbox.run(Path("/checkout"), list(words))
+def replaced(old: str, *new: str) -> Break:
+    """Break a wall: put words in place of one, wherever it stands."""
+
+    def broken(wall: Wall) -> Wall:
+        assert old in wall
+        return [part for word in wall for part in (new if word == old else (word,))]
+
+    return broken
 
 
-ODD: Final = "$(touch evil) 'x' \"y\" \\ \n"
-"""What a shell would take for more."""
+def shared(name: str) -> Break:
+    """Break a wall: one namespace is the machine's."""
+    kinds = ("ipc", "net", "pid", "uts", "cgroup-try")
+    return replaced("--unshare-all", *(f"--unshare-{kind}" for kind in kinds if kind != name))
 
 
-def test_files_go_in_and_come_out_with_the_exit_code(
-    verb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def with_processes(wall: Wall) -> Wall:
+    place = wall.index("--proc")
+    return shared("pid")([*wall[:place], "--bind", "/proc", *wall[place + 1 :]])
+
+
+NET, FILES = shared("net"), replaced("bwrap", "bwrap", "--bind", "/", "/")
+WRITABLE = replaced("--ro-bind", "--bind")
+VARIABLE: Final = "OF_THE_RUNNER"
+READ_ALL: Final = f"""b'{VARIABLE}' in b''.join(
+        file.read_bytes() for file in pathlib.Path('/proc').glob('[0-9]*/environ')
+    )"""
+ATTACKS: Final[dict[str, tuple[str, Break | None]]] = {
+    # What fails where there is a wall, and the wall without what stops it.
+    "a server": ("socket.create_connection(('127.0.0.1', {port}), 5)", NET),
+    "an interface": ("assert socket.if_nameindex()[1:]", NET),
+    "an abstract socket": (f"socket.socket(socket.AF_UNIX).connect('\\x00{SECRET}')", NET),
+    "a socket in a folder": ("socket.socket(socket.AF_UNIX).connect('{home}/socket')", FILES),
+    "a file": ("open('{home}/secret')", FILES),
+    "the checkout": ("open('{root}', 'w')", WRITABLE),
+    "what is set up": ("open('{ready}', 'w')", WRITABLE),
+    "the top": ("os.mkdir('/x')", replaced("--remount-ro", "--chmod", "755")),
+    "a process": ("os.kill({pid}, 0)", with_processes),
+    "its words": ("open('/proc/{pid}/cmdline')", with_processes),
+    # A part of its own: who is in another user namespace may not.
+    "its memory": ("assert ctypes.CDLL(None).ptrace(16, {pid}, 0, 0) == 0", None),
+    "shared memory": ("assert open('/proc/sysvipc/shm').readlines()[1:]", shared("ipc")),
+    "a variable": (f"assert {READ_ALL}", lambda wall: ["env", f"{VARIABLE}=x", *wall]),
+    "a capability": (
+        "assert re.findall(r'CapEff:\\s0*[1-9a-f]', open('/proc/self/status').read())",
+        replaced("ALL", "CAP_CHOWN") if os.geteuid() == 0 else None,
+    ),
+    "rights": ("assert 'NoNewPrivs:\\t0' in open('/proc/self/status').read()", None),
+    "a device": ("os.mknod('x', 0o20600, os.makedev(1, 1))", None),
+    "a user namespace": (
+        "subprocess.run(['unshare', '--user', 'true'], check=True)",
+        replaced("--disable-userns"),
+    ),
+    "a huge file": (
+        "os.truncate('attack.py', 5 << 30)",
+        replaced("--fsize=4294967296", "--fsize=unlimited"),
+    ),
+    "many processes": (
+        "assert resource.getrlimit(resource.RLIMIT_NPROC)[1] != 8192",
+        replaced("--nproc=8192", "--nproc=9000"),
+    ),
+    "all memory": (
+        "assert open('/proc/self/oom_score_adj').read() != '1000\\n'",
+        replaced("1000", "0"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("attack", "broken"), ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_is_stopped_by_its_part_of_the_wall(
+    target: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+    attack: str,
+    broken: Break | None,
 ) -> None:
-    """The plan and what an earlier verb has left; its words without what acts on a terminal.
-
-    Complete artefacts of the machine's cache are there, whatever their names.
-    """
-    Path("night.json").write_bytes(bytes(range(256)) * 10_000)
-    (Path("measured") / "runs").mkdir(parents=True)
-    (Path("measured") / "runs" / "a.json").write_text("earlier")
-    tools = "duetbench/tools/x $(touch evil)"
-    (shared := tmp_path / "cache" / tools).mkdir(parents=True)
-    (shared / "made.json").write_text("{}")
-    (tmp_path / "cache/duetbench/tools/half").mkdir()
-    verb.write_text(
-        "assert pathlib.Path('night.json').read_bytes() == bytes(range(256)) * 10_000\n"
-        "pathlib.Path('measured/runs/b.json').write_text(\n"
-        "    json.dumps([*sys.argv[1:], pathlib.Path('measured/runs/a.json').read_text()]))\n"
-        "pathlib.Path('measured/link').symlink_to('/etc/passwd')\n"
-        "print('\\033[31mmeasured', os.environ['DUETBENCH_ROOT'], os.environ.get('SECRET'))\n"
-        "raise SystemExit(3)\n"
-    )
-    words = ("anchor", "run", "--plan", "night.json", "--select", ODD, "--results", "measured")
-    assert run("observatory", *words) == 3
-    assert json.loads(Path("measured/runs/b.json").read_text()) == [*words, "earlier"]
-    assert not Path("measured/link").is_symlink()
-    assert capsys.readouterr().out == "measured /checkout None\n"
-    links = tmp_path / "home/cache/duetbench/tools"
-    assert {link.name: link.resolve() for link in links.iterdir()} == {shared.name: shared}
-    assert not list(tmp_path.rglob("evil"))
+    script = f"try:\n    {attack.format(**target)}\nexcept Exception: sys.exit(7)"
+    assert run(script) == 7
+    if broken is not None:
+        built = sandbox.wall
+        monkeypatch.setattr(sandbox, "wall", lambda *where: broken(built(*where)))
+        assert run(script) == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "sh -c id --to out",
-        "observatory measure",
-        "observatory measure --to ../out",
-        "observatory measure --plan /etc/passwd --to out",
-    ],
-)
-def test_only_verbs_with_names_of_this_folder_are_run(verb: Path, words: str) -> None:
-    verb.write_text("print('ran')")
-    with pytest.raises(UsageError, match="expected"):
-        run(*words.split())
+# What is left, and what comes out.
 
-
-FORGED: Final = """\
-import json, os
-os.read(3, 1_000_000)
-def say(**what): print(json.dumps(what), flush=True)
-def files(*names): say(files=dict.fromkeys(names, ""))
+LEAVE: Final = f"""\
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.execvp("sleep", ["{SECRET}", "500"])
 """
-
-
-@pytest.mark.parametrize(
-    ("forged", "script", "reason"),
-    [
-        (False, "open('out', 'wb').truncate(40_000_000)", "expected at most 8,000,000 bytes per"),
-        (False, "open('out', 'wb').truncate(60_000_000)", "sent more than 64,000,000 bytes at"),
-        (True, "files('out/.bashrc'); say(code=0)", "the name 'out/.bashrc'"),
-        (True, "files('other.json'); say(code=0)", "other.json, which the command was not"),
-        (True, "files('out/a', 'out/../b'); say(code=0)", "the name 'out/../b'"),
-        (True, "say(files={'out': '?'})", """sent '{"files": {"out": "?"}}'"""),
-        (True, "say(code=-1)", """sent '{"code": -1}'"""),
-        (True, "say(link='out')", """sent '{"link": "out"}'"""),
-        (True, "print('sh: 1: python: not found')", "sent 'sh: 1: python: not found"),
-    ],
-)
-def test_what_is_no_set_of_plain_files_stays_outside(
-    verb: Path, monkeypatch: pytest.MonkeyPatch, forged: bool, script: str, reason: str
-) -> None:
-    """Whoever wrote the code may have the connection as well."""
-    verb.write_text(script)
-    if forged:
-        monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", FORGED + script))
-    with pytest.raises(ArtifactError, match=re.escape(reason)):
-        run("duetbench", "run-it", "--to", "out")
-    assert [*Path().iterdir()] == []
-
-
-@pytest.mark.usefixtures("verb")
-@pytest.mark.parametrize(("messages", "refused"), [(3, False), (4, True)])
-def test_what_it_sends_is_bounded_in_all(
-    monkeypatch: pytest.MonkeyPatch, messages: int, refused: bool
-) -> None:
-    """A message of a file has 23 bytes, and the end 12."""
-    script = f"{FORGED}for _ in range({messages}): files('out')\nsay(code=0)"
-    monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", script))
-    monkeypatch.setattr(sandbox, "_MOST_SENT", 3 * 23 + 12)
-    with pytest.raises(ArtifactError) if refused else nullcontext():
-        run("duetbench", "run-it", "--to", "out")
-
-
-def test_whatever_ends_the_sandbox_its_last_files_are_outside(verb: Path) -> None:
-    """As they were sent last, without drafts; text after text arrives, too."""
-    verb.write_text(
-        "os.mkdir('out')\n"
-        "for name in ('a.partial.json', '.draft', 'a.json'):\n"
-        "    pathlib.Path('out', name).write_text(name)\n"
-        "os.unlink('out/a.partial.json')\n"
-        "time.sleep(5)\n"  # longer than between two looks
-        "os.kill(os.getppid(), signal.SIGKILL)\n"
-    )
-    with pytest.raises(SetupError, match="the sandbox ended before the command"):
-        run("duetbench", "run", "--results", "out")
-    assert [path.name for path in Path("out").iterdir()] == ["a.json"]
-
-
-COMMAND: Final = f"""\
+VERB: Final = f"""\
 #!{sys.executable} -I
 import sys
 from pathlib import Path
-from observatory.github import sandbox
 from duetbench.host.signals import interruptible
-sandbox._MAIN, sandbox._WALLED = {MAIN!r}, ""
+from observatory.github import sandbox
+sandbox._MAIN, sandbox._SAVE_S = {MAIN!r}, 2
 with interruptible():
-    sandbox.run(Path("/checkout"), sys.argv[3:])
+    sandbox.run(Path({str(PROJECT)!r}), sys.argv[3:])
+"""
+SAVE: Final = """\
+def save(*_): sys.exit(os.mkdir('measured') or open('measured/a', 'w').close())
+signal.signal(signal.SIGTERM, save)
+"""
+STUBBORN: Final = """\
+os.mkdir('measured')
+open('measured/a', 'w').close()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 """
 
 
-def test_a_cancelled_step_saves_what_it_has(verb: Path, tmp_path: Path) -> None:
+def left() -> list[psutil.Process]:
+    """The processes that LEAVE has left; those that end meanwhile are none."""
+    return [
+        one for one in psutil.process_iter(["cmdline"]) if SECRET in (one.info["cmdline"] or ())
+    ]
+
+
+def scratch() -> set[Path]:
+    return {*Path(tempfile.gettempdir()).glob(f"duetbench-scratch-*-{os.getpid():07}-*")}
+
+
+def test_what_is_left_behind_ends_with_the_command() -> None:
+    """And folders that are closed to their owner are removed."""
+    before = scratch()
+    assert run(f"{LEAVE}os.mkdir('closed', 0)") == 0
+    assert (left(), scratch()) == ([], before)
+
+
+@pytest.mark.parametrize("script", [SAVE, STUBBORN], ids=["that saves", "that is stubborn"])
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGKILL])
+def test_a_cancelled_step_saves_what_it_has(
+    tmp_path: Path, script: str, first: signal.Signals
+) -> None:
     """GitHub's runner sends SIGINT to the step's shell alone; SIGTERM and SIGKILL come later."""
-    verb.write_text(
-        "def save(*_): sys.exit(os.mkdir('measured') or open('measured/a', 'w').close())\n"
-        "signal.signal(signal.SIGTERM, save)\n"
-        "print('began', flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    command = tmp_path / "observatory"
-    command.write_text(COMMAND)
-    command.chmod(0o755)
+    (verb := tmp_path / "observatory").write_text(VERB)
+    verb.chmod(0o755)
     jobs = load((PROJECT / ".github/workflows/shard.yml").read_text("utf-8"))["jobs"]
-    (script,) = [s["run"] for s in jobs["run"]["steps"] if " anchor run " in s.get("run", "")]
-    Path("step.sh").write_text(script)
-    Path("night.json").touch()
+    (step,) = [s["run"] for s in jobs["run"]["steps"] if " anchor run " in s.get("run", "")]
+    Path("step.sh").write_text(step.replace("night.json", "attack.py"))
+    Path("attack.py").write_text(f"{script}{LEAVE}print('began', flush=True); time.sleep(600)")
     shell = subprocess.Popen(
         ["bash", "-e", "step.sh"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SHARD": "1"},
@@ -228,49 +241,126 @@ def test_a_cancelled_step_saves_what_it_has(verb: Path, tmp_path: Path) -> None:
     )
     assert shell.stdout is not None
     assert shell.stdout.readline() == "began\n"
-    for number, seconds in ((signal.SIGINT, 7.5), (signal.SIGTERM, 2.5), (signal.SIGKILL, 60)):
+    for number, seconds in ((first, 7.5), (signal.SIGTERM, 2.5), (signal.SIGKILL, 60)):
         os.kill(shell.pid, number)
         with suppress(subprocess.TimeoutExpired):
             shell.wait(seconds)
             break
     with suppress(ProcessLookupError):  # what the shell has left, if this fails
         os.killpg(shell.pid, signal.SIGKILL)
-    assert shell.returncode == 128 + signal.SIGINT
-    assert Path("measured/a").is_file()
+    assert shell.stdout.read() == ""  # nobody has it any more
+    assert left() == []
+    if first == signal.SIGINT:
+        assert shell.returncode == 128 + signal.SIGINT
+        assert Path("measured/a").is_file()
 
 
-def test_nobody_measures_beside_it(verb: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The machine is held by this process, which shares its network with others."""
-    verb.write_text(
-        f"os.environ[{machine.LOCK!r}] = {os.environ[machine.LOCK]!r}\n"
-        "from duetbench.host.machine import measuring\n"
-        "with measuring(): print('free')\n"
-    )
-    assert run("duetbench", "run", "--results", "out") == 1
-    assert f"another duetbench is measuring on it (pid {os.getpid()} " in capsys.readouterr().out
+ODD: Final = "$(touch evil) 'x' \"y\" \\ \n"
+"""What a shell would take for more."""
+
+
+def test_files_go_in_and_come_out_with_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an earlier verb has left, too; its words without what acts on a terminal."""
+    Path("measured").mkdir()
+    Path("measured/a").write_text("earlier")
+    script = """
+assert sys.argv[3] == {ODD!r}
+open('measured/b', 'w').write(open('measured/a').read())
+os.mkdir('measured/.draft')
+for name in ('measured/.draft/a', 'measured/.b', 'other', '../out'): open(name, 'w')
+os.symlink('/etc/passwd', 'measured/link')
+os.mkfifo('measured/fifo')
+print('\\033[31mmeasured', os.environ['DUETBENCH_ROOT'])
+sys.exit(3)
+""".replace("{ODD!r}", repr(ODD))
+    words = ("--select", ODD, "--plan", "/etc/passwd", "--to", "../out", "--results", "measured")
+    assert run(script, *words) == 3
+    assert capsys.readouterr().out == f"measured {PROJECT}\n"
+    assert {*map(str, Path().rglob("*"))} == {
+        "attack.py",
+        *("measured", "measured/a", "measured/b"),
+    }
+    assert Path("measured/b").read_text() == "earlier"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("os.truncate(os.open('out', 66), 2 << 30)", "expected at most 8,000,000 bytes per"),
+        ("for n in range(65): open(f'out/{n}', 'w')", "more than 64 files"),
+        ("open('out/x\\n::x', 'w')", "the name 'out/x\\n::x'"),
+        (
+            "os.makedirs('out/a/b/c/d/e'); open('out/a/b/c/d/e/f', 'w')",
+            "the name 'out/a/b/c/d/e/f'",
+        ),
+        ("os.symlink('/etc', 'out')", None),
+    ],
+)
+def test_what_is_no_set_of_plain_files_stays_inside(script: str, reason: str | None) -> None:
+    folder = "" if "'out'" in script else "os.mkdir('out')\n"
+    if reason is None:
+        assert run(f"{folder}{script}") == 0
+    else:
+        with pytest.raises(ArtifactError, match=re.escape(reason)):
+            run(f"{folder}{script}")
+    assert [*map(str, Path().iterdir())] == ["attack.py"]
 
 
 def test_no_line_of_it_is_a_command_to_the_runner(
-    verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is its output endless."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    verb.write_text("print('::set-env name=LD_PRELOAD::/tmp/x.so')\n")
-    assert run("observatory", "detect", "--to", "out") == 0
+    monkeypatch.setattr(sandbox, "_MOST_LOG", 50)
+    line = "::set-env name=LD_PRELOAD::/tmp/x.so"
+    assert run(f"print({line!r})\nfor _ in range(100_000): print('more')") == 0
     first, *others = capsys.readouterr().out.splitlines()
     token = first.removeprefix("::stop-commands::")
-    assert others == ["::set-env name=LD_PRELOAD::/tmp/x.so", "", f"::{token}::"]
+    assert others == [line, "more", "more", "mor", f"::{token}::"]
 
 
-def test_a_sandbox_without_a_network_of_its_own_measures_nothing(
-    verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on the machine that this test runs on, outside of the unit; one of its own is seen."""
-    verb.write_text("open('out', 'w')")
-    monkeypatch.setattr(sandbox, "_WALLED", WALLED)
-    assert run("observatory", "detect", "--to", "out") == 4
-    assert "the sandbox shares this machine's network" in capsys.readouterr().out
+def test_only_our_verbs_are_run() -> None:
+    with pytest.raises(UsageError, match="'sh': expected duetbench or observatory"):
+        sandbox.run(PROJECT, ["sh", "-c", "id", "--to", "out"])
+
+
+def test_without_a_wall_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "wall", lambda *_: ["bwrap", "--not-known"])
+    with pytest.raises(SetupError, match=r"Unknown option --not-known.*prepare-runner\.sh"):
+        run("open('out', 'w')")
     assert not Path("out").exists()
-    unshare = ["unshare", "--map-root-user", "--net"]
-    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this system gives processes no network of their own")
-    subprocess.run([*unshare, sys.executable, "-I", "-c", WALLED], check=True)
+
+
+ASK: Final = """\
+def ask(place):
+    with socket.create_connection(('127.0.0.1', 3128)) as way:
+        way.sendall(f'CONNECT {place} HTTP/1.1\\r\\n\\r\\n'.encode())
+        answer = way.makefile('rb')
+        print(answer.readline().decode().split()[1])
+        while answer.readline().strip(): pass
+        way.sendall(b'hello\\n')
+        print(answer.readline().decode().strip())
+"""
+
+
+def test_packages_come_from_their_hosts_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a tunnel, through which nothing else of the machine is reached."""
+    with socket.create_server(("127.0.0.1", 0)) as index:
+        port = index.getsockname()[1]
+        monkeypatch.setenv(packages.HOSTS, f"example.org,localhost:{port},")
+
+        def answer() -> None:
+            connection, _ = index.accept()
+            with connection:
+                connection.sendall(connection.recv(100).upper())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        others = (f"127.0.0.1:{port}", "example.org:80", ":443")
+        run(f"{ASK}ask('localhost:{port}')\nfor place in {others}: ask(place)")
+        thread.join()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["200", "HELLO"]
+    assert [line for line in lines[2:] if line.isdecimal()] == ["403"] * 3

@@ -206,6 +206,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
 
         about = {
             "id": measured.number,
+            "workflow_id": 3,
             "event": "pull_request",
             "head_sha": head,
             "head_branch": "feature",

@@ -186,8 +186,12 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 def of_asv(folder: Path, seconds: float) -> Path:
     """A results folder as `observatory inprocess --record` leaves it, with one of asv's files."""
     document = foreign.inside(durations={"<build>": seconds})
-    file = foreign.put_inside(folder.parent, folder.name, document)
-    file.with_name("3f2a9c17-load-runs-py3.14-stackcurrent.json").write_text("{}")
+    for path, content in foreign.asv_files(document).items():
+        files.replace(folder / path, content)
+        if path.endswith("-stackcurrent.json"):
+            (folder / path).with_name("3f2a9c17-load-runs-py3.14-stackcurrent.json").write_text(
+                "{}"
+            )
     return folder
 
 

@@ -8,6 +8,7 @@ import logging
 import re
 import socket
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -42,6 +43,15 @@ class Fault:
             and re.fullmatch(self.method, request.method) is not None
             and re.search(self.path, request.path) is not None
         )
+
+
+def zipped(contents: Mapping[str, bytes]) -> bytes:
+    """Pack files, by their names, as GitHub packs an artifact."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
 
 
 def _response(body: Any, status: int, headers: dict[str, str] | None = None) -> Response:
@@ -232,10 +242,8 @@ class FakeGitHub:
         left = {entry["name"] for entry in self.artifacts if entry["run"] == run}
         for place in sorted(self.uploads.glob(f"{run}/*")) if self.uploads else ():
             if place.name not in left and place.suffix != ".partial":
-                packed = io.BytesIO()
-                with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-                    for file in filter(Path.is_file, place.rglob("*")):
-                        archive.write(file, file.relative_to(place))
-                self.leave(run, place.name, packed.getvalue())
+                files = filter(Path.is_file, place.rglob("*"))
+                contents = {str(file.relative_to(place)): file.read_bytes() for file in files}
+                self.leave(run, place.name, zipped(contents))
         listed = [entry for entry in self.artifacts if entry["run"] == run]
         return [{key: entry[key] for key in ("id", "name", "expired")} for entry in listed]

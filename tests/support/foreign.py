@@ -81,15 +81,15 @@ def inside(**changes: Any) -> dict[str, Any]:
     return {**document, "commit_hash": COMMIT, "date": DATE, **changes}
 
 
-def put_inside(folder: Path, artifact: str, document: Any) -> Path:
-    """Lay out asv's results as the download does; return their file."""
-    place = folder / artifact / "asv" / MACHINES[0].id
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "machine.json").write_text(json.dumps({"machine": place.name, "version": 1}))
-    (place.parent / "benchmarks.json").write_text("{}")
-    file = place / f"{COMMIT[:8]}-duetbench-py3.14-stackcurrent.json"
-    file.write_text(json.dumps(document))
-    return file
+def asv_files(results: Any) -> dict[str, bytes]:
+    """What asv leaves beside its results of a machine, with them."""
+    name = MACHINES[0].id
+    contents = {
+        "asv/benchmarks.json": {},
+        f"asv/{name}/machine.json": {"machine": name, "version": 1},
+        f"asv/{name}/{COMMIT[:8]}-duetbench-py3.14-stackcurrent.json": results,
+    }
+    return {path: json.dumps(value).encode() for path, value in contents.items()}
 
 
 def points(number: int = 1, **changes: Any) -> Points:

@@ -76,10 +76,10 @@ def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
     renew_locks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
-    commits.append(lock_branch.commit(tiny).commit)
+    commits.append(lock_branch.commit(tiny, "Locks", lock_branch.LOCKS))
     digests.append(Checkout.here().lock("one").digest)
     renew_locks(Checkout.here(), QUIET)
-    lock_branch.commit(tiny)
+    lock_branch.commit(tiny, "Locks", lock_branch.LOCKS)
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
@@ -149,9 +149,9 @@ def origin(tiny: Path, tmp_path: Path) -> Remote:
     return Remote(str(place))
 
 
-def advance(root: Path, origin: Remote, **how: Any) -> lock_branch.StackBump:
+def advance(root: Path, origin: Remote, **how: Any) -> str:
     """Renew the locks of a repository on the branch."""
-    return lock_branch.advance(root, origin, lambda at: renew_locks(Checkout(at), QUIET), **how)
+    return lock_branch.advance(root, origin, lambda at: renew_locks(Checkout(at), QUIET), **how)[0]
 
 
 def chain(origin: Remote) -> list[str]:
@@ -203,7 +203,7 @@ def test_the_branch_of_the_locks_follows_the_code(tiny: Path, origin: Remote) ->
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
     first = advance(tiny, origin)
-    kept = git(tiny, "show", f"{first.commit}:{LOCK}")
+    kept = git(tiny, "show", f"{first}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
                           ".github/workflows/new.yml": "name: New\n", "gone.txt": ""},
@@ -224,7 +224,7 @@ def test_the_branch_of_the_locks_follows_the_code(tiny: Path, origin: Remote) ->
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(there, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    assert advance(tiny, origin) == lock_branch.StackBump(moved=False, commit=tip)
+    assert advance(tiny, origin) == tip
 
 
 @pytest.mark.real
@@ -239,11 +239,11 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     theirs = tmp_path / "theirs"
     commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
     git(theirs, "push", "--quiet", "origin", lock_branch.BRANCH)
-    found = lock_branch.advance(tiny, origin, lambda _: ())
+    found, _ = lock_branch.advance(tiny, origin, lambda _: ())
     assert chain(origin)[0] == f"Code of {main[:12]}"
-    assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
-    assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
-    assert lock_branch.advance(tiny, origin, lambda _: ()) == found
+    assert git(tiny, "diff", "--name-only", found, main).split() == [LOCK]
+    assert git(tiny, "show", f"{found}:{LOCK}") == "beta==9"  # its packages have a room
+    assert lock_branch.advance(tiny, origin, lambda _: ()) == (found, ())
 
 
 @pytest.mark.real
@@ -256,17 +256,17 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     def renew(root: Path) -> tuple[PackageChange, ...]:
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
-            theirs = lock_branch.advance(
+            theirs, _ = lock_branch.advance(
                 others, origin, lambda root: renew_locks(Checkout(root), QUIET, as_of=day)
             )
-            tips.append(theirs.commit)
+            tips.append(theirs)
         return renew_locks(Checkout(root), QUIET)
 
     told: list[str] = []
-    mine = lock_branch.advance(tiny, origin, renew, say=told.append)
+    mine, _ = lock_branch.advance(tiny, origin, renew, say=told.append)
     assert len(told) == 1
     assert chain(origin) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
-    assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
+    assert git(tiny, "rev-parse", f"{mine}~1") == tips[0]
 
 
 @dataclass

@@ -26,7 +26,6 @@ VERBS: Final[Table] = {
     "comment": ("github", "Comment on a pull request with what the started comparison found."),
     "sandbox": ("github", "Run a command where untrusted code may run."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
-    "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""
 

@@ -11,12 +11,11 @@ from duetbench.app import stacks
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.core.errors import ArtifactError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
-from observatory.github import incoming, issues, readiness, requests, sandbox
-from observatory.github.incoming import Acceptance
+from observatory.github import incoming, issues, requests, sandbox
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change
@@ -25,83 +24,59 @@ from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
 
-_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
+_COMPARISON: Final = "comparison"
 
 
 def accept_command(
+    names: Annotated[str, Argument(help="Names of this run's artifacts, as a glob.")],
     target: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for accepted files.")],
-    source: Annotated[
-        Path | None,
-        Option("--from", metavar="FOLDER", help="Folder of the artifacts and nothing else."),
-    ] = None,
-    fetch: Annotated[
-        str | None,
-        Option(
-            "--fetch", metavar="NAMES", help="Only fetch this run's artifacts of a glob into --to."
-        ),
-    ] = None,
     plan: Annotated[
-        Path | None,
-        Option("--plan", metavar="FILE", help="Artifacts are a night's shards: the night's plan."),
+        Path | None, Option("--plan", metavar="FILE", help="They are shards of this night's plan.")
     ] = None,
     candidates: Annotated[
         Path | None,
-        Option("--candidates", metavar="FILE", help="Artifacts are changes: of these candidates."),
+        Option("--candidates", metavar="FILE", help="They are conclusions about these candidates."),
     ] = None,
 ) -> None:
-    """Check artifacts of measuring machines, and copy the valid ones.
+    """Fetch artifacts of measuring machines, check them, and write the valid ones.
 
-    $ observatory accept --fetch 'shard-*' --to incoming
-    $ observatory accept --plan night.json --from incoming --to accepted
+    $ observatory accept 'shard-*' --plan night.json --to accepted
 
-    Links, odd names, and too many or too large files are refused. The rest is checked strictly, and
-    must be what was requested: the plan's cases, commit, locks and machines, or its candidates.
-    Nothing is executed. A refused artifact does not affect the others.
+    Odd names, and too many or too large files are refused. The rest is checked strictly, and must
+    be what was requested: the plan's cases, commit, locks and machines, or its candidates. Nothing
+    is executed. A refused artifact does not affect the others.
 
-    Give one of --plan and --candidates. Exit code 0: all that arrived was accepted. 1: something
-    was refused, the rest was copied. 3: all was refused. What is missing, `history push` says.
-
-    With --fetch, artifacts are only fetched, one by one; another call checks them. One that is
-    damaged or far too large is skipped, so it is missing afterwards. Needs GITHUB_TOKEN with
-    actions: read. Exit code 4: GitHub could not list them.
+    Give one of --plan and --candidates. Needs GITHUB_TOKEN with actions: read. Exit code 0: all
+    that arrived was accepted. 1: something was refused, the rest was written. 3: all was refused.
+    What is missing, `history push` says. 4: GitHub could not list them; nothing is written.
     """
-    target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
-    if fetch is not None:  # only this talks to GitHub
-        with GitHub(Context(os.environ)) as github:
-            fetched, lost = archives.fetch(github, github.context.run_id, fetch)
-        for name, content in fetched.items():
-            for path, data in content.items():
-                files.replace(target / name / path, data)
-        _show(Acceptance(tuple(fetched), lost), "fetched")
-        return
-    if source is None or (plan is None) == (candidates is None):
-        raise UsageError(
-            "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"
-        )
-    now, project = datetime.now(UTC), Checkout.here()
-    locks = {}
+    if (plan is None) == (candidates is None):
+        raise UsageError("expected --plan FILE or --candidates FILE")
+    with GitHub(Context(os.environ)) as github:
+        sent, refused = archives.fetch(github, github.context.run_id, names)
+    now, project, locks = datetime.now(UTC), Checkout.here(), {}
     for lock in map(project.lock, project.stacks):
         packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
         locks[lock.name] = incoming.Lock(lock.digest, packages)
     if plan is not None:
-        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now)
+        accepted, others = incoming.night(files.read(NightPlan, plan), sent, locks, now)
     else:
         known = files.read(Candidates, candidates or Path()).candidates
-        acceptance = incoming.verdicts(source, target, known, locks)
-    _show(acceptance, "accepted")
-    if acceptance.exit_code:
-        raise Exit(acceptance.exit_code)
-
-
-def _show(acceptance: Acceptance, action: str) -> None:
-    refused = [f"refused: artifact {name}: {reason}" for name, reason in acceptance.refused.items()]
-    heading = f"**{len(acceptance.accepted)} {action}, {len(refused)} refused**\n\n"
+        accepted, others = incoming.verdicts(known, sent, locks)
+    target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
+    for path, data in accepted.items():
+        files.replace(target / path, data)
+    lines = [
+        f"refused: artifact {name}: {reason}" for name, reason in {**refused, **others}.items()
+    ]
+    heading = f"**{len(accepted)} accepted, {len(lines)} refused**\n\n"
     # Untrusted text is shown as code, which it cannot end.
-    items = ["`{}`".format(line.replace("`", "'")) for line in refused]
-    write_summary(heading + "\n".join(f"- {line}" for line in items))
-    lines = [f"{action}: {path}" for path in acceptance.accepted]
-    for line in [*lines, *refused] or ["nothing arrived"]:
+    write_summary(heading + "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines))
+    for line in [*(f"accepted: {path}" for path in accepted), *lines] or ["nothing arrived"]:
         Console().say(line)
+    actions.outputs({"fetched": "true"})
+    if lines:
+        raise Exit(1 if accepted else 3)
 
 
 def sandbox_command(
@@ -109,41 +84,17 @@ def sandbox_command(
         list[str], Argument(help="After `--`: a command, as `observatory measure --results out`.")
     ],
 ) -> None:
-    """Run a command of duetbench or of observatory in this machine's sandbox.
+    """Run a command of duetbench or of observatory in a sandbox, which bubblewrap makes.
 
     $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
 
-    For untrusted code: commits of pull requests, and releases. Files that it reads (--plan, --from)
-    are copied in, and files that it writes (--results, --to, -o) are copied out; all are names in
-    this folder. Exit codes are those of the command, and 4 if its output cannot be used, or the
-    sandbox is not the one of this checkout.
+    For untrusted code: commits of pull requests, and releases. Files and folders of this folder
+    that it names are copied in. What it writes (--results, --to, -o) is copied out, to a name in
+    this folder. Packages come from the hosts in DUETBENCH_PACKAGES alone. Exit codes are those of
+    the command, and 4 if its output cannot be used, or this machine cannot make the sandbox.
     """
-    found = list(readiness.machine())
-    for level, text in found:
-        actions.annotate(level, text if level == "notice" else f"{text}; {_REMEDY}")
-    if grave := [text for level, text in found if level == "error"]:
-        raise SetupError(f"nothing was started: {grave[0]}; {_REMEDY}")
     if code := sandbox.run(paths.project_root(), words):
         raise Exit(code)
-
-
-def runner_command() -> None:
-    """Check whether this machine is prepared as a runner: hook, sandbox, and their owners.
-
-    $ observatory runner
-
-    Run it as the runner's user. Exit code 1: something is missing, or differs from this checkout.
-    What you have added is only named.
-    """
-    found = list(readiness.machine())
-    for level, text in found:
-        Console().say(f"{level}: {text}")
-    if all(level == "notice" for level, _ in found):
-        sandbox.require()
-        Console().say("this machine is prepared as a runner")
-    else:
-        errors().say(_REMEDY)
-        raise Exit(1)
 
 
 def slash_command() -> None:
@@ -157,37 +108,31 @@ def slash_command() -> None:
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
     way; 4: GitHub could not be reached.
     """
-    context = Context(os.environ)
-    if context.event_name != "issue_comment":
-        raise UsageError(
-            f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this command "
-            "answers comments"
-        )
-    with GitHub(context) as github:
+    with GitHub(Context(os.environ)) as github:
         decision = requests.answer(github)
     Console().say(decision)
     write_summary(f"`/bench`: {decision}")
 
 
 def comment_command(
-    source: Annotated[Path, Option("--from", metavar="FOLDER", help="The artifact's folder.")],
     pull: Annotated[int, Option("--pr", metavar="N", min=1, help="Number of the pull request.")],
     base: Annotated[str, Option("--base", metavar="COMMIT", help="The commit compared with.")],
     head: Annotated[str, Option("--head", metavar="COMMIT", help="The commit that was compared.")],
 ) -> None:
     """Comment on a pull request with the comparison that was asked for by `/bench COMMIT`.
 
-    $ observatory comment --pr 12 --base BASE --head HEAD --from incoming
+    $ observatory comment --pr 12 --base BASE --head HEAD
 
-    The data is untrusted, and is shown only if it compares these commits. If there is no result to
-    show, the comment says so. Needs GITHUB_TOKEN with pull-requests: write. Exit code 0: commented;
-    4: the result cannot be shown, or GitHub was not reached.
+    This run's artifact `comparison` is untrusted, and is shown only if it compares these commits.
+    If there is no result to show, the comment says so. Needs GITHUB_TOKEN with actions: read and
+    pull-requests: write. Exit code 0: commented; 4: the result cannot be shown, or GitHub was not
+    reached.
     """
     with GitHub(Context(os.environ)) as github:
         context, problem = github.context, None
         try:
-            sent = incoming.folder(source) if source.exists() else {}
-            text = proposals.proposal(sent, base, head)
+            sent, _ = archives.fetch(github, context.run_id, _COMPARISON)
+            text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
             body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
@@ -198,15 +143,14 @@ def comment_command(
 
 
 def announce_command(results: ResultsOption = None) -> None:
-    """Keep one issue per confirmed change: open, update and close it, never twice.
+    """Open an issue per confirmed change, and close it with the change.
 
     $ observatory announce
 
-    Each open change of results/changes/ gets an issue, which is updated when more is known, and
-    closes with its record. If somebody closes it by hand, it stays closed until there is news. Any
-    call may be repeated. Links lead to DUETBENCH_SITE, or else to the repository's GitHub Pages.
+    Each open change of results/changes/ gets an issue, once; if somebody closes it, it stays
+    closed. Links lead to DUETBENCH_SITE, or else to the repository's GitHub Pages.
 
-    Needs GITHUB_TOKEN with issues: write. Exit code 0: all issues are up to date; 1: a record
+    Needs GITHUB_TOKEN with issues: write. Exit code 0: all changes have their issue; 1: a record
     cannot be read, or more than ten were new; 4: GitHub could not be reached. The next call
     continues.
     """

@@ -61,8 +61,10 @@ def bump_command(
         actions.outputs({"commit": commit})
 
     remote = remote_of(project.root, "origin")
-    bump = lock_branch.advance(project.root, remote, renew, say=console.say, reached=report)
-    report(bump.commit)
-    text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
+    commit, moves = lock_branch.advance(
+        project.root, remote, renew, say=console.say, reached=report
+    )
+    report(commit)
+    text = lock_branch.message(moves) if moves else "no package moved\n"
     write_summary(f"```text\n{text}```")
-    write(f"{text}commit {bump.commit}\n")
+    write(f"{text}commit {commit}\n")

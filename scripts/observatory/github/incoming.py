@@ -9,13 +9,9 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from duetbench.ci import archives
 from duetbench.ci.archives import Files, reason
 from duetbench.ci.proposals import require, require_moved
 from duetbench.core.comparison import Comparison
@@ -53,24 +49,15 @@ Locks = Mapping[str, Lock]
 """The locks of a checkout, by stack."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """Files accepted, and artifacts refused with a reason, which are not used at all."""
+class Acceptance(NamedTuple):
+    """Files accepted, by their places; and why artifacts are refused: nothing of them is used."""
 
-    accepted: tuple[str, ...]
+    accepted: Files
     refused: Mapping[str, str]
 
-    @property
-    def exit_code(self) -> int:
-        """0: all that came is accepted; 1: some of it is refused; 3: all of it."""
-        return 0 if not self.refused else 1 if self.accepted else 3
 
-
-def night(plan: NightPlan, source: Path, target: Path, locks: Locks, now: datetime) -> Acceptance:
-    """Check the artifacts of a night's shards, one folder each, and write the accepted files.
-
-    Raises ArtifactError if the folder has far too many artifacts.
-    """
+def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetime) -> Acceptance:
+    """Check the artifacts of a night's shards, by their names."""
     accepted: dict[str, bytes] = {}
 
     def check(artifact: str, files: Files) -> None:
@@ -97,7 +84,7 @@ def night(plan: NightPlan, source: Path, target: Path, locks: Locks, now: dateti
         # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
 
-    return _accept(source, target, check, accepted)
+    return Acceptance(accepted, _check_each(sent, check))
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
@@ -141,16 +128,10 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
         raise ArtifactError(f"{printable(min(others))}, which is no case of shard {shard.number}")
 
 
-def verdicts(
-    source: Path,
-    target: Path,
-    candidates: Collection[Change],
-    locks: Locks,
-) -> Acceptance:
-    """Check the machines' conclusions about candidates, with the evidence, and write them.
+def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: Locks) -> Acceptance:
+    """Check the machines' conclusions about candidates, with the evidence.
 
     Only candidates may be judged, and only packages of theirs or of the checkout's locks named.
-    Raises ArtifactError if the folder has far too many artifacts.
     """
     accepted: dict[str, bytes] = {}
     by_id = {candidate.id: candidate for candidate in candidates}
@@ -177,7 +158,7 @@ def verdicts(
             raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
 
-    return _accept(source, target, check, accepted)
+    return Acceptance(accepted, _check_each(sent, check))
 
 
 def _require_concluded(value: Change, candidate: Change) -> None:
@@ -215,37 +196,12 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[Asv
     return value
 
 
-def _accept(
-    source: Path, target: Path, check: Callable[[str, Files], None], accepted: Files
-) -> Acceptance:
-    """Check every artifact of a folder, and write what that has accepted."""
-    names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
-    if len(names) > archives.MOST_ARTIFACTS:
-        most = archives.MOST_ARTIFACTS
-        raise ArtifactError(f"{source}: expected at most {most} artifacts, found more")
+def _check_each(sent: Mapping[str, Files], check: Callable[[str, Files], None]) -> dict[str, str]:
+    """Check every artifact; return why some are refused."""
     refused = {}
-    for name in names:
+    for name, contents in sent.items():
         try:
-            check(name, folder(source / name))
+            check(name, contents)
         except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
-    for path, data in accepted.items():
-        files.replace(target / path, data)
-    return Acceptance(tuple(accepted), refused)
-
-
-def folder(path: Path) -> Files:
-    """Return the files of a folder into which an artifact was downloaded; raises ArtifactError."""
-    if path.is_symlink() or not path.is_dir() or not archives.is_plain(path.name):
-        raise ArtifactError(f"{printable(path.name)}: expected a folder with a plain name")
-    with archives.reading("folder"):
-        entries = (entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir())
-        return archives.bounded(
-            (entry.relative_to(path).as_posix(), partial(_open, entry)) for entry in entries
-        )
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.is_symlink() or not path.is_file():
-        raise ArtifactError(f"{printable(path.name)} is not a plain file")
-    return path.open("rb")
+    return refused

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import HistoryError, UsageError
@@ -21,14 +21,6 @@ BRANCH: Final = "duetbench/stack"
 """On which nights renew the locks."""
 
 
-class StackBump(NamedTuple):
-    """The result of a bump."""
-
-    moved: bool  # whether a lock differs from the commit before
-    commit: str  # the one with the locks, 40 hex digits
-    moves: Sequence[PackageChange] = ()
-
-
 def message(moves: Sequence[PackageChange]) -> str:
     """Return the commit's message: a subject that names two releases, and a list of all."""
     if not moves:
@@ -39,19 +31,15 @@ def message(moves: Sequence[PackageChange]) -> str:
     return "\n".join((f"Stacks: {names}", "", *lines)) + "\n"
 
 
-def commit(root: Path, moves: Sequence[PackageChange] = ()) -> StackBump:
-    """Commit the locks as they are, and nothing else; raises HistoryError."""
-    moved = _commit(root, message(moves), LOCKS)
-    return StackBump(moved, git.ask(root, "rev-parse", "HEAD"), moves)
+def commit(root: Path, text: str, *paths: str) -> str:
+    """Commit what differs in some paths, or anywhere; return the newest commit, 40 hex digits.
 
-
-def _commit(root: Path, text: str, *paths: str) -> bool:
-    """Commit what differs in some paths, or anywhere; return whether anything does."""
-    if not git.ask(root, "status", "--porcelain", "--", *paths):
-        return False
-    git.ask(root, "add", "--all", "--", *paths or ".")
-    git.ask(root, "commit", "--quiet", "--file=-", stdin=text, env=author())
-    return True
+    Raises HistoryError.
+    """
+    if git.ask(root, "status", "--porcelain", "--", *paths):
+        git.ask(root, "add", "--all", "--", *paths or ".")
+        git.ask(root, "commit", "--quiet", "--file=-", stdin=text, env=author())
+    return git.ask(root, "rev-parse", "HEAD")
 
 
 def advance(
@@ -61,7 +49,7 @@ def advance(
     *,
     say: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
-) -> StackBump:
+) -> tuple[str, Sequence[PackageChange]]:
     """Bring the branch of the locks to this checkout's code and renewed locks, and push it.
 
     The default branch is never pushed to, so it can be protected. Each commit of the branch has one
@@ -71,7 +59,8 @@ def advance(
     there). So nothing else that somebody has pushed to the branch is measured, or runs on a
     measuring machine. All this happens in a separate worktree; the checkout stays as it is.
 
-    `reached` gets the commit before its locks are renewed. Raises UsageError if the checkout is no
+    `reached` gets the commit before its locks are renewed. Returns the one with the locks, and what
+    moved. Raises UsageError if the checkout is no
     git repository with a commit, SetupError if the locks cannot be renewed, and HistoryError if Git
     fails.
     """
@@ -80,7 +69,7 @@ def advance(
         raise UsageError(f"expected a git repository with a commit in {root}, found none")
     branch, env = f"refs/heads/{BRANCH}", remote.environment
 
-    def attempt() -> StackBump:
+    def attempt() -> tuple[str, Sequence[PackageChange]]:
         with tempfile.TemporaryDirectory(prefix="duetbench-stack-") as folder:
             place, tip = Path(folder) / "tree", head
             if git.ask(root, "ls-remote", remote.address, branch, env=env):
@@ -89,12 +78,13 @@ def advance(
             push = partial(git.ask, place, "push", "--quiet", remote.address, f"HEAD:{branch}")
             git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), tip)
             try:
-                _take_over(place, head)
+                code = _take_over(place, head)
                 push(env=env)
-                reached(git.ask(place, "rev-parse", "HEAD"))
-                bumped = commit(place, renew(place))
+                reached(code)
+                moves = renew(place)
+                locked = commit(place, message(moves), LOCKS)
                 push(env=env)
-                return bumped
+                return locked, moves
             finally:
                 git.ask(root, "worktree", "remove", "--force", str(place))
 
@@ -104,8 +94,8 @@ def advance(
         raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
 
 
-def _take_over(place: Path, code: str) -> None:
-    """Commit the code, but for locks and workflow files, if it is another one."""
+def _take_over(place: Path, code: str) -> str:
+    """Commit the code, but for locks and workflow files; return the newest commit."""
     ours, theirs = (
         set(git.ask(place, "ls-tree", "-r", "--name-only", commit, "--", LOCKS).splitlines())
         for commit in ("HEAD", code)
@@ -114,4 +104,4 @@ def _take_over(place: Path, code: str) -> None:
     restore(f"--source={code}", "--", ".", f":!{WORKFLOWS}")
     if kept := ours & theirs:  # a stack that is no longer declared has no lock either
         restore("--source=HEAD", "--", *kept)
-    _commit(place, f"Code of {code[:12]}\n")
+    return commit(place, f"Code of {code[:12]}\n")

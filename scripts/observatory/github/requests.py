@@ -53,14 +53,21 @@ def answer(github: GitHub) -> str:
         return "refused: only people with write permission may ask"
     number, url = event["issue"]["number"], github.context.run_url
     pull = github.get(f"/pulls/{number}")
-    head, base = pull["head"]["sha"], None
-    reason = _objection((match["words"] or "").strip(), pull["state"], head)
-    if reason is None and not has_reviewers(github):
-        reason = _UNGUARDED
-    if reason is None and (base := merge_base(github, pull["base"]["ref"], head)) == head:
-        reason = "The commit is in the base branch already: there is nothing to compare."
-    if reason is not None:
-        hint = head if pull["state"] == "open" and base is None else None
+    head, words = pull["head"]["sha"], (match["words"] or "").strip()
+    is_open = pull["state"] == "open"
+    base = merge_base(github, pull["base"]["ref"], head) if is_open else None
+    reasons = {
+        "The request does not name a full commit: 40 hexadecimal digits in lower case.": (
+            _SHA.fullmatch(words) is None
+        ),
+        "The pull request is not open.": not is_open,
+        f"`{words[:12]}` is not the head of this pull request; commits may have been added since "
+        "the review. Review them, and name the last one.": words != head,
+        _UNGUARDED: not has_reviewers(github),
+        "The commit is in the base branch already: there is nothing to compare.": base == head,
+    }
+    if reason := next((reason for reason, applies in reasons.items() if applies), None):
+        hint = None if base in {None, head} else head
         publish(github, number, ANSWER, refused(reason, hint))
         return f"refused: {reason}"
     remove(github, own(github, number, ANSWER))
@@ -85,20 +92,6 @@ def _is_request(event: Mapping[str, Any]) -> bool:
         and _LOGIN.fullmatch(author["login"]) is not None
         and event["sender"]["login"] == author["login"]
     )
-
-
-def _objection(words: str, state: str, head: str) -> str | None:
-    """Return why a permitted person's request is refused; None: it is granted."""
-    if not _SHA.fullmatch(words):
-        return "The request does not name a full commit: 40 hexadecimal digits in lower case."
-    if state != "open":
-        return "The pull request is not open."
-    if words != head:
-        return (
-            f"`{words[:12]}` is not the head of this pull request; commits may have "
-            "been added since the review. Review them, and name the last one."
-        )
-    return None
 
 
 def has_reviewers(github: GitHub) -> bool:

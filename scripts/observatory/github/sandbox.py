@@ -1,231 +1,219 @@
-"""Runs a command in this machine's sandbox, where untrusted code may run.
+"""Runs a command behind a wall, where untrusted code may run: `wall` is all of it.
 
-The sandbox is systemd's: `scripts/runner/duetbench-sandbox@.service`, a shell behind a Unix socket
-to which only the runner's user can connect (docs/observatory/runners.md). The shell starts `serve`
-with a `_Job`, and that answers by lines of JSON, each a `_Message`: what the command prints, and
-the files that it has written as soon as they change. Whatever ends the command, the last of them
-are written outside. All is read within bounds. The author of the measured code may also have
-written it: whoever uses it checks it.
+bubblewrap builds it from the kernel's namespaces (docs/observatory/runners.md). The command writes
+to a fresh folder, from which the files that it was to write are copied out, within bounds. The
+author of the measured code may also have written them: whoever uses them checks them.
 """
 
-import io
+import json
 import os
 import secrets
 import select
-import shlex
+import shutil
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import FileIO
 from itertools import chain, pairwise
 from pathlib import Path
+from threading import Thread
 from typing import IO, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import psutil
 
 from duetbench.ci import archives
-from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.text import printable, without_control
-from duetbench.host import cache, files, paths
+from duetbench.host import cache, files, paths, proc
 from duetbench.host.machine import measuring
-
-SOCKET: Final = Path("/run/duetbench/sandbox")
-VARIABLE: Final = "DUETBENCH_SANDBOX"
-"""Names another socket, for tests."""
-
-READ: Final = frozenset({"--plan", "--from"})
-"""Options that name a file or folder to read."""
+from observatory.github import packages
 
 WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output"})
 """Options that name a file or folder to write, which may exist already."""
 
-_MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it
-_MOST_TEXT: Final = 1_000_000  # characters of output in a message
-_MOST_LINE: Final = 2 * archives.MOST_TOTAL  # bytes of a message
-_MOST_SENT: Final = 20 * archives.MOST_PACKED
-"""Bytes of all messages: a night's files of some 100 kB each go out a few hundred times."""
-
-_SHARED: Final = ("environments/*", "interpreters/*", "tools/*")
-_PYTHON: Final = (sys.executable, "-I", "-c")
-_MAIN: Final = "from {}.cli import main; main()"
 _PROGRAMS: Final = ("duetbench", "observatory")
-_SERVE: Final = (*_PYTHON, "from observatory.github.sandbox import serve; serve()")
-_LOGS: Final = (
-    "sh",
-    "-c",
-    """find "$XDG_STATE_HOME" -name '*.log' -size +0 -exec tail -n 20 {} + 2>/dev/null""",
-)
+_MAIN: Final = """\
+import os
+from observatory.github.packages import hand_out
+from {}.cli import main
+hand_out()
+try:
+    main()
+except SystemExit as end:
+    if end.code:
+        os.system("find $XDG_STATE_HOME -name '*.log' -size +0 -exec tail -n 20 {{}} + 2>&-")
+    raise
+"""
 
-_POLL_S: Final = 0.25
-_LOOK_S: Final = 2.0  # between looks for changed files
+_SYSTEM: Final = ("/usr", "/etc", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+_OF_INSTALLERS: Final = ("SSL_CERT_FILE", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
+"""Variables that the command has from this process: no others."""
+
+_TMP: Final = "/tmp"  # noqa: S108 - of the box, behind the wall
+_MOST_LOG: Final = 4_000_000  # characters of output passed on; a comparison prints a hundredth
+_MOST_LINE: Final = 100_000
 _SAVE_S: Final = 6.0
 """Seconds in which a cancelled command saves what it has. GitHub's runner sends SIGINT to a step,
 SIGTERM after 7.5 s, and kills it after 2.5 s more."""
 
-# A network of its own lists no socket of another process. In the machine's, the sandbox could reach
-# services, and any name server by the machine's resolver.
-_WALLED: Final = """
-from pathlib import Path
-if Path("/proc/net/unix").read_text().count("\\n") > 1:
-    print("the sandbox shares this machine's network: run scripts/prepare-runner.sh again")
-    raise SystemExit(4)
-"""
 
-_JOB_FD: Final = 3
+def wall(root: Path, box: Path) -> list[str]:
+    """Return the beginning of a command line, whose rest runs behind the wall.
+
+    `root` is the checkout. `box` is a fresh folder, which is /tmp behind the wall; its folder
+    `cache` is the cache there, and `work` the working folder.
+    """
+    own = str(paths.cache_dir().parent)
+    ready = dict.fromkeys(map(str, (root, sys.prefix, sys.base_prefix, *_complete())))
+    variables = {
+        **{name: os.environ[name] for name in _OF_INSTALLERS if name in os.environ},
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": _TMP,
+        "TMPDIR": _TMP,
+        "XDG_CACHE_HOME": own,
+        "XDG_STATE_HOME": f"{_TMP}/state",
+        "DUETBENCH_ROOT": str(root),
+        "HTTPS_PROXY": "http://{}:{}".format(*packages.DOOR),
+    }
+    return [
+        # If memory is short, the kernel ends these processes first.
+        *("choom", "--adjust", "1000", "--"),
+        *("prlimit", "--nproc=8192", "--fsize=4294967296", "--core=0", "--"),
+        # No process, network, shared memory or terminal of the machine; no way to get rights; and
+        # nothing that survives this process.
+        *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
+        *("--new-session", "--die-with-parent", "--clearenv"),
+        # To read: the system, and what set-up has made. To write: the fresh folder.
+        *chain.from_iterable(("--ro-bind-try", folder, folder) for folder in _SYSTEM),
+        *("--proc", "/proc", "--dev", "/dev", "--bind", str(box), _TMP),
+        *("--bind", str(box / "cache"), own),
+        *chain.from_iterable(("--ro-bind", folder, folder) for folder in ready),
+        *("--remount-ro", "/", "--chdir", f"{_TMP}/work"),
+        *chain.from_iterable(("--setenv", *variable) for variable in variables.items()),
+    ]
 
 
-class _Lines(BaseModel):
-    model_config = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+def _complete() -> Iterator[Path]:
+    """Yield complete artefacts of the cache, which no longer change."""
+    for kind in ("environments", "interpreters", "tools"):
+        for entry in (paths.cache_dir() / kind).glob("[!.]*"):
+            if any(cache.facts(folder) is not None for folder in (entry, *entry.glob("*"))):
+                yield entry
 
 
-class _Job(_Lines):
-    """What the sandbox does: commands one after another, until one fails."""
-
-    root: str  # of the checkout
-    commands: list[list[str]]
-    inputs: dict[str, bytes]  # by their paths in the folder of the commands
-    links: dict[str, str]  # path in the sandbox's cache → what the machine has there
-    written: list[str]  # files and folders of the commands
-
-
-class _Message(_Lines):
-    """What the sandbox says: some of it."""
-
-    text: str = ""
-    files: dict[str, bytes] | None = None  # all that was written, as it is now
-    code: int | None = Field(default=None, ge=0, le=255)  # at the end
+@contextmanager
+def standing(root: Path) -> Iterator[tuple[list[str], Path]]:
+    """Provide a wall on a checkout, and its box; SetupError if this machine cannot build it."""
+    with proc.scratch() as box:
+        for folder in ("cache", "work"):
+            (box / folder).mkdir()
+        built = wall(root, box)
+        trial = subprocess.run([*built, "true"], capture_output=True, text=True, check=False)
+        if trial.returncode:
+            raise SetupError(
+                f"this machine runs no untrusted code: {printable(trial.stderr.strip())}; install "
+                "bubblewrap, and run scripts/prepare-runner.sh (docs/observatory/runners.md)"
+            )
+        yield built, box
 
 
 def run(root: Path, words: Sequence[str]) -> int:
-    """Run a command in the sandbox on a checkout, and return its exit code.
+    """Run a command behind the wall on a checkout, and return its exit code.
 
-    Files that it names in this folder are copied in, and out whenever they change. Raises
-    SetupError if the machine has no sandbox, or it is in use; BusyError if something else is
-    measuring; UsageError if a file or folder is not a name in this folder; ArtifactError if the
+    Files and folders of this folder that it names are copied in; those that it writes are copied
+    out, whatever ends it. Raises SetupError if the machine cannot build the wall; BusyError if
+    something else is measuring; UsageError if it is no command of duetbench's; ArtifactError if the
     output is not a set of plain files within bounds.
     """
     if words[0] not in _PROGRAMS:
         raise UsageError(f"{words[0]!r}: expected {' or '.join(_PROGRAMS)}, and a command of it")
-    pairs = [pair for pair in pairwise(words) if pair[0] in READ | WRITTEN]
-    for option, name in pairs:
-        if not archives.is_plain(name):  # the name is the same in the sandbox
-            raise UsageError(f"{option} {name!r}: expected a name in this folder")
-    written = [name for option, name in pairs if option in WRITTEN]
-    if not written:
-        raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: the output")
-    job = _Job(
-        root=str(root),
-        commands=[[*_PYTHON, _WALLED], [*_PYTHON, _MAIN.format(words[0]), *words[1:]]],
-        inputs={str(file): file.read_bytes() for file in _files(name for _, name in pairs)},
-        links={str(entry.relative_to(paths.cache_dir())): str(entry) for entry in _shared()},
-        written=written,
-    )
-    # One command, so the shell has read all of it before it starts anything.
-    script = f"exec {shlex.join(_SERVE)} {_JOB_FD}<<'END'\n{job.model_dump_json()}\nEND\n"
-    with (
-        measuring(),  # nobody out here sees the lock of those in there
-        _connected() as connection,
-        ThreadPoolExecutor(1) as pool,  # signals come to this thread
-    ):
-        with suppress(ConnectionError):
-            connection.sendall(script.encode())
-        reply = pool.submit(_receive, connection, written)
+    written = {name for option, name in pairwise(words) if option in WRITTEN}
+    main = (sys.executable, "-I", "-c", _MAIN.format(words[0]), *words[1:])
+    with measuring(), standing(root) as (built, box):  # nobody else sees the lock of those in there
+        for source in map(Path, filter(archives.is_plain, words)):
+            if source.is_dir():
+                shutil.copytree(source, box / "work" / source, symlinks=True, dirs_exist_ok=True)
+            elif source.is_file():
+                shutil.copy(source, box / "work")
         try:
-            return reply.result()
-        except (KeyboardInterrupt, SystemExit):  # what it has until then is handed out
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_WR)
-            raise
-
-
-def _shared() -> Iterator[Path]:
-    """Yield complete artefacts of the cache, which no longer change: the sandbox reads them."""
-    for entry in chain.from_iterable(map(paths.cache_dir().glob, _SHARED)):
-        is_complete = any(cache.facts(kind) is not None for kind in (entry, *entry.glob("*")))
-        if is_complete and not entry.name.startswith("."):
-            yield entry
-
-
-def _files(names: Iterable[str]) -> Iterator[Path]:
-    """Yield the plain files of this folder that have these names, or lie in such a folder."""
-    for name in names:
-        for path in (Path(name), *sorted(Path(name).rglob("*"))):
-            if path.is_file() and not path.is_symlink():
-                yield path
-
-
-def require() -> None:
-    """Raise SetupError if this machine has no sandbox, or its user may not use it."""
-    with _connected():
-        pass
-
-
-@contextmanager
-def _connected() -> Iterator[socket.socket]:
-    place = os.environ.get(VARIABLE, str(SOCKET))
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(place)
-        except OSError as error:
-            raise SetupError(
-                f"{place}: {error.strerror}: this machine has no sandbox for untrusted code; "
-                "scripts/prepare-runner.sh creates it (docs/observatory/runners.md)"
-            ) from error
-        yield connection
-
-
-def _receive(connection: socket.socket, written: Sequence[str]) -> int:
-    """Print the text as it arrives, then write the last files; return the command's exit code."""
-    room, code = _MOST_LOG, None
-    sent: Mapping[str, bytes] = {}
-    with _quoted(), connection.makefile("rb") as reader:
-        try:
-            for message in _messages(reader):
-                text = message.text[:room]
-                room -= len(text)
-                sys.stdout.write(without_control(text))
-                sys.stdout.flush()
-                sent = sent if message.files is None else message.files
-                if (code := message.code) is not None:
-                    break
+            with _quoted():
+                code = _execute(built, main)
         finally:
-            _lay_out(sent, written)
-    if code is None:
-        raise SetupError(
-            "the sandbox ended before the command, or another job uses it: see "
-            "`journalctl -u 'duetbench-sandbox*'`"
-        )
+            # What is closed to its owner could be neither read nor removed.
+            subprocess.run(["chmod", "-R", "u+rwX", box], stderr=subprocess.DEVNULL, check=False)
+            _copy_out(box / "work", written)
     return code
 
 
-def _messages(reader: IO[bytes]) -> Iterator[_Message]:
-    """Yield what the sandbox sends until it has ended; raises ArtifactError beyond the bounds."""
-    sent = 0
-    with suppress(ConnectionError):
-        while line := reader.readline(_MOST_LINE):
-            sent += len(line)
-            if len(line) == _MOST_LINE or sent > _MOST_SENT:
-                raise ArtifactError(
-                    f"the sandbox sent more than {_MOST_LINE:,} bytes at once, or {_MOST_SENT:,}"
-                )
-            try:
-                yield _Message.model_validate_json(line)
-            except ValidationError as error:  # words of the shell, perhaps
-                words = printable(line.decode("utf-8", "replace").rstrip())
-                raise ArtifactError(f"the sandbox sent {words}") from error
+def _execute(built: Sequence[str], command: Sequence[str]) -> int:
+    """Run a command to its end, show what it prints, and return its exit code."""
+    ours, theirs = socket.socketpair()
+    reading, writing = os.pipe()
+    with ours, os.fdopen(reading) as facts:
+        process = subprocess.Popen(
+            [*built, "--info-fd", str(writing), "--", *command],
+            stdin=theirs.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            pass_fds=[writing],
+            env={"PATH": os.environ["PATH"]},  # of the first process in there, too
+            start_new_session=True,  # Ctrl-C reaches this process alone
+        )
+        theirs.close()
+        os.close(writing)
+        shown = Thread(target=_show, args=(process.stdout,), daemon=True)
+        shown.start()
+        first = json.loads(facts.read())["child-pid"]
+        end = os.pidfd_open(first)
+        try:
+            with packages.tunnels(socket.recv_fds(ours, 1, 1)[1]):
+                code = process.wait()
+        except (KeyboardInterrupt, SystemExit):  # the command saves what it has
+            for child in psutil.Process(first).children():
+                child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SAVE_S)
+            raise
+        finally:
+            process.kill()
+            process.wait()
+            select.select([end], [], [])  # of the first process in there, after all others
+            os.close(end)
+            shown.join()
+    return code if code >= 0 else 128 - code
 
 
-def _lay_out(sent: Mapping[str, bytes], written: Sequence[str]) -> None:
-    """Write the files of the sandbox to this folder; raises ArtifactError."""
-    checked = archives.bounded((name, partial(io.BytesIO, data)) for name, data in sent.items())
-    for name in checked:
-        if name.partition("/")[0] not in written:
-            raise ArtifactError(f"the file {name}, which the command was not to write")
-    for name, data in checked.items():
+def _show(output: IO[str]) -> None:
+    """Print some of an output, without what acts on a terminal."""
+    room = _MOST_LOG
+    with output:  # who prints more when nobody reads any more gets an error
+        while text := output.readline(_MOST_LINE):
+            sys.stdout.write(without_control(text[:room]))
+            sys.stdout.flush()
+            room -= len(text[:room])
+
+
+def _copy_out(work: Path, written: Collection[str]) -> None:
+    """Write the files of these names here; raises ArtifactError if they are not within bounds."""
+
+    def output() -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
+        for folder, _, names in os.walk(work):
+            for path in (Path(folder, name) for name in names):
+                parts = path.relative_to(work).parts
+                is_draft = any(part.startswith(".") for part in parts)
+                plain = path.is_file() and not path.is_symlink()
+                if parts[0] in written and plain and not is_draft:
+                    yield "/".join(parts), partial(FileIO, path)
+
+    with archives.reading("folder"):
+        contents = archives.bounded(output())
+    for name, data in contents.items():
         files.replace(Path(name), data)
 
 
@@ -242,73 +230,3 @@ def _quoted() -> Iterator[None]:
     finally:
         sys.stdout.write(f"\n::{token}::\n")
         sys.stdout.flush()
-
-
-def serve() -> None:
-    """Do a job in the sandbox: a file descriptor has it, and standard input is the client."""
-    with os.fdopen(_JOB_FD, "rb") as file:
-        job = _Job.model_validate_json(file.read())
-    home = Path(os.environ["HOME"])
-    (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
-    os.environ["DUETBENCH_ROOT"] = job.root
-    for name, target in job.links.items():
-        link = paths.cache_dir() / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
-    (home / "work").mkdir()
-    os.chdir(home / "work")
-    for name, data in job.inputs.items():
-        files.replace(Path(name), data)
-    server = _Server(home / "output", job.written)
-    if code := next(filter(None, map(server.run, job.commands)), 0):
-        server.run(_LOGS)
-    server.send_files()
-    server.send(_Message(code=code))
-
-
-class _Server:
-    """Runs commands, whose output goes to a file, and sends what they print and write."""
-
-    def __init__(self, output: Path, written: Sequence[str]) -> None:
-        self._client, self._written = socket.socket(fileno=0), written
-        self._output = output.open("ab")
-        self._printed = output.open(encoding="utf-8", errors="replace")
-        self._sent: object = []
-
-    def run(self, command: Sequence[str]) -> int:
-        """Run a command to its end, or until the client wants no more; return its exit code."""
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
-        )
-        look = 0.0
-        while process.poll() is None:
-            self._send_text()
-            heard = select.select([self._client], [], [], _POLL_S)[0]
-            if heard and not self._client.recv(1024):  # the client sends nothing but its end
-                process.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_SAVE_S)
-                process.kill()
-                process.wait()
-            elif time.monotonic() > look:
-                look = time.monotonic() + _LOOK_S
-                self.send_files()
-        self._send_text()
-        return process.returncode if process.returncode >= 0 else 128 - process.returncode
-
-    def _send_text(self) -> None:
-        while text := self._printed.read(_MOST_TEXT):
-            self.send(_Message(text=text))
-
-    def send_files(self) -> None:
-        """Send all files, if any has changed; hidden ones are drafts of others."""
-        with suppress(OSError):  # a file has gone meanwhile: the next look sees that
-            found = [path for path in _files(self._written) if "/." not in f"/{path}"]
-            state = [(path, path.stat().st_mtime_ns, path.stat().st_size) for path in found]
-            if state != self._sent:
-                self.send(_Message(files={str(path): path.read_bytes() for path in found}))
-                self._sent = state
-
-    def send(self, message: _Message) -> None:
-        """Send a line."""
-        self._client.sendall(message.model_dump_json(exclude_defaults=True).encode() + b"\n")
