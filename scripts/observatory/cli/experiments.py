@@ -39,8 +39,7 @@ def show_command(
         return
     summary = summarise(files.read(Run, result_files.find(run, results)))
     sections = of_run(summary, load_published(project.root))
-    page = findings.of_sections(facts(summary), sections)
-    findings.print_sections(Console(), title(summary), page)
+    findings.print_sections(Console(), title(summary), facts(summary), sections)
 
 
 def findings_command(

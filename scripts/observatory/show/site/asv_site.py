@@ -4,6 +4,7 @@ Its page loads its libraries from public hosts, and checks them by the checksums
 """
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -17,31 +18,28 @@ LIMIT: Final = 600  # s
 NONE: Final = "asv has no results here"
 
 
-def files(root: Path, results: Path, narrator: Narrator, problems: list[str]) -> dict[str, bytes]:
-    """Build asv's site of a checkout's results; return its files, by their names.
+def build(root: Path, results: Path, site: Path, narrator: Narrator) -> tuple[str, ...]:
+    """Let asv build the site of a checkout's results in a folder.
 
-    Files that asv cannot read, and why there is no site, are added to `problems`.
+    Returns sentences: files that asv cannot read, or at last why there is no site.
     """
-    records = results / "asv"
+    records, problems = results / "asv", list[str]()
     if not (records / asv_results.LIST).is_file():
-        problems.append(NONE)
-        return {}
+        return (NONE,)
     with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
-        site, usable = Path(folder) / "html", Path(folder) / "results"
+        usable = Path(folder) / "results"
         try:
             unread = asv_results.copy_usable(records, usable)
             problems += [problem.replace(f"{results}/", "") for problem in unread]
-            publish(root, usable, site, narrator)
+            _publish(root, usable, site, narrator)
         except Exception as problem:  # asv's own code may raise anything
-            name = type(problem).__name__
-            problems.append(f"asv's site could not be built ({name}): {problem}")
-            return {}
-        pages = (path for path in sorted(site.rglob("*")) if path.is_file())
-        return {path.relative_to(site).as_posix(): path.read_bytes() for path in pages}
+            shutil.rmtree(site, ignore_errors=True)
+            problems.append(f"asv's site could not be built ({type(problem).__name__}): {problem}")
+    return tuple(problems)
 
 
-def publish(root: Path, results: Path, site: Path, narrator: Narrator) -> None:
-    """Let asv build the site of a checkout; raises SetupError if it fails or exceeds `LIMIT`."""
+def _publish(root: Path, results: Path, site: Path, narrator: Narrator) -> None:
+    """Run asv; raises SetupError if it fails or exceeds `LIMIT`."""
     from asv.util import load_json  # noqa: PLC0415 - takes half a second
 
     log = paths.state_dir() / "logs" / "asv-publish.log"
@@ -51,7 +49,6 @@ def publish(root: Path, results: Path, site: Path, narrator: Narrator) -> None:
     file = results.parent / "asv.conf.json"
     file.write_text(json.dumps(conf), "utf-8")
     argv = [sys.executable, "-m", "asv", "publish", "--no-pull", "--config", str(file)]
-    env = {"DUETBENCH_ROOT": str(root)}
     with narrator.step("asv's site", f"asv collects the results into {site}") as tick:
         what, argv = f"asv publish within {LIMIT} s", ["timeout", str(LIMIT), *argv]
-        command.run(argv, what=what, log=log, tick=tick, env=env)
+        command.run(argv, what=what, log=log, tick=tick, env={"DUETBENCH_ROOT": str(root)})
