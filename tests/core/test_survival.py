@@ -20,7 +20,7 @@ from duetbench.host import files
 from foreign import MACHINES
 from observatory.github import issues
 from observatory.show import addresses
-from observatory.show.site import asv_site, build, story
+from observatory.show.site import build, story
 from observatory.store import kinds
 from observatory.store.night import outcome
 from observatory.trend import candidates, confirm, reading
@@ -136,7 +136,7 @@ def test_a_bad_file_costs_itself_alone(
     assert [*index["machines"]] == [MACHINES[0].id]
     assert [one["stack"] for one in index["graph_param_list"]] == ["current"]
 
-    monkeypatch.setattr(asv_site, "LIMIT", 0.01)
+    monkeypatch.setattr(build, "LIMIT", 0.01)
     for words in (("detect",), ("site", "-o", scene.output)):
         done = invoke(capsys, monkeypatch, ("observatory", *words))
         assert done.code == 0, done

@@ -21,7 +21,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import files
 from observatory.cli import app
 from observatory.show import addresses
-from observatory.show.site import asv_site
+from observatory.show.site import build
 from observatory.store.night import NightRecord, ShardRecord
 from observatory.store.points import Points
 from repos import keep
@@ -162,7 +162,7 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
 
 def test_where_asv_has_no_site_a_note_says_why(tmp_path: Path) -> None:
     (tmp_path / "results" / "asv" / "folder.json").mkdir(parents=True)
-    assert asv_site.NONE in sites.build_site(tmp_path, with_asv=True).notes
+    assert build.NO_ASV in sites.build_site(tmp_path, with_asv=True).notes
     assert sites.build_site(tmp_path).notes == ()
     assert "own pages" not in text_of(tmp_path)
 
@@ -178,7 +178,7 @@ def test_asv_s_site_has_what_it_measured(tmp_path: Path, monkeypatch: pytest.Mon
     for name, folder in (("HOME", tmp_path), ("XDG_STATE_HOME", tmp_path / "state")):
         monkeypatch.setenv(name, str(folder))
     monkeypatch.setenv("DUETBENCH_ROOT", str(PROJECT))
-    assert asv_site.build(root, results, tmp_path / "site", QUIET) == ()
+    assert build._publish(root, results, tmp_path / "site", QUIET) == ()
     (graph,) = (tmp_path / "site" / "graphs").rglob(f"*/python-3.14/**/{bench.name}.json")
     assert json.loads(graph.read_bytes())[0][1] == 1e-4
     assert "<html" in (tmp_path / "site" / "index.html").read_text("utf-8")

@@ -67,7 +67,7 @@ def findings_command(
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     snapshots, suites = asv_results.read(results / "asv"), read_suites(root)
     experiments = {
-        name: experiment(name, summaries, snapshots, published, suites, comparisons)
+        name: experiment(name, summaries, published, suites, snapshots, comparisons)
         for name in names(published, suites)
     }
     write(findings.write_findings(experiments, links), output or STANDARD)

@@ -82,21 +82,45 @@ def of_run(summary: RunSummary, published: Mapping[str, Published]) -> tuple[Sec
     """Return the sections of a run; declared experiments come first."""
     own = {case.case.experiment for case in summary.cases.values()}
     ordered = sorted(own, key=lambda name: (name not in published, name))
-    return tuple(_of_servers(name, [summary], published) for name in ordered)
+    return tuple(experiment(name, [summary], published) for name in ordered)
 
 
 def experiment(
     name: str,
     runs: Sequence[RunSummary],
-    snapshots: Sequence[Snapshot],
     published: Mapping[str, Published],
-    suites: Iterable[SuiteDeclaration],
+    suites: Iterable[SuiteDeclaration] = (),
+    snapshots: Sequence[Snapshot] = (),
     comparisons: Sequence[Comparison] = (),
 ) -> Section:
-    """Return an experiment's section: of servers, then of benchmarks."""
-    section = _of_servers(name, runs, published, comparisons)
-    own = [suite for suite in suites if suite.page == name]
-    for inside in of_suites(snapshots, own, section.runs):
+    """Return what runs and comparisons say of an experiment, then what its benchmarks do.
+
+    Tables are of the machine with most launches, and have the run with most of each case.
+    """
+    about, launches = published.get(name, Published()), Counter[str]()
+    measured = [
+        (run, case)
+        for run in sorted(runs, key=lambda summary: summary.run.started, reverse=True)
+        for case in run.cases.values()
+        if case.case.experiment == name
+    ]
+    for run, case in measured:
+        launches[run.run.machine.id] += case.measured
+    own = tuple({run.run.id: run for run, _ in measured}.values())
+    best: dict[str, CaseSummary] = {}
+    for run, case in measured:
+        if run.run.machine.id == launches.most_common(1)[0][0]:
+            best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
+    section = Section(
+        name,
+        about.question,
+        ". ".join(filter(None, (about.source, about.setting))),
+        claims.check(about, own, comparisons),
+        tables.of_cases([*best.values()], about),
+        (*about.notes, *_different(about.deviations)),
+        runs=own,
+    )
+    for inside in of_suites(snapshots, [suite for suite in suites if suite.page == name], own):
         section = replace(
             section,
             question=section.question or inside.question,
@@ -107,39 +131,6 @@ def experiment(
             measured=inside.measured,
         )
     return section
-
-
-def _of_servers(
-    name: str,
-    runs: Sequence[RunSummary],
-    published: Mapping[str, Published],
-    comparisons: Sequence[Comparison] = (),
-) -> Section:
-    """Return what runs and comparisons say of an experiment.
-
-    Tables are of the machine with most launches, and have the run with most of each case.
-    """
-    about, launches = published.get(name, Published()), Counter[str]()
-    newest = sorted(runs, key=lambda summary: summary.run.started, reverse=True)
-    measured = [
-        (run, case) for run in newest for case in run.cases.values() if case.case.experiment == name
-    ]
-    for run, case in measured:
-        launches[run.run.machine.id] += case.measured
-    own = tuple({run.run.id: run for run, _ in measured}.values())
-    best: dict[str, CaseSummary] = {}
-    for run, case in measured:
-        if run.run.machine.id == launches.most_common(1)[0][0]:
-            best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
-    return Section(
-        name,
-        about.question,
-        ". ".join(filter(None, (about.source, about.setting))),
-        claims.check(about, own, comparisons),
-        tables.of_cases([*best.values()], about),
-        (*about.notes, *_different(about.deviations)),
-        runs=own,
-    )
 
 
 def _different(deviations: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from duetbench.core.units import Interval
 from duetbench.report import formats
 from duetbench.report.attribution import AttributionText
 from observatory.store.change import Change
-from observatory.trend.quotes import Key, Quote, quote_of, sides
+from observatory.trend.quotes import Key, Quote, quote_of
 from observatory.trend.releases import MEMORY
 
 _ARTICLES: Final = ("A ", "An ", "The ")
@@ -97,10 +97,3 @@ def place(quote: Quote) -> str:
     """Say where it was measured: `CPU per request on Granian, Python 3.14, 128 connections`."""
     what = "memory" if quote.metric == MEMORY else title(quote.metric)
     return f"{what}: {case_names.name(quote.case)}"
-
-
-def affected(quote: Quote) -> list[str]:
-    """Make the lines of arguments that show what a release does to a reader's own application."""
-    base, head = sides(quote)
-    before = [f"--base {base}"] if quote.previous else []
-    return [*before, f"--head {head}", "--app shop.main:app --path /items/7"]

@@ -1,12 +1,14 @@
 """Every kind of page: a function for each, and what its template is filled with."""
 
 import glob
+import json
 import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from markupsafe import Markup
@@ -15,15 +17,17 @@ from pydantic_core import to_json
 from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
 from duetbench.core.comparison import Comparison, Finding, differences
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report import formats
 from duetbench.report.attribution import RowText
 from duetbench.report.html.comparison_page import one_file
+from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
 from observatory.show.claims import Answer, ratio
-from observatory.show.site import search, story, trends
+from observatory.show.site import story, trends
 from observatory.show.site.charts import PlotRow, Scale, bar, interval_plot
 from observatory.show.site.site import Context, Page, Site, group
 from observatory.show.site.words import utc
@@ -112,12 +116,12 @@ def _data(site: Site, case: str) -> str:
 
 
 def _case(site: Site, case: str) -> Context:
-    longest, experiment = site.cases[case][0], case.partition("/")[0]
+    longest, page = site.cases[case][0], case.partition("/")[0]
     main = next(iter(trends.metrics(longest, case)), "")
     quoted = [(record, site.quote(record)) for record in site.changes_by_case.get(case, ())]
     return {
         "case": case,
-        "experiment": experiment if experiment in site.experiments else "",
+        "experiment": page if page in site.experiments else "",
         "since": trends.since(longest, case),
         "chart": trends.whole(case, longest),
         "changes": sorted(quoted, key=lambda change: not change[1] or change[1].metric != main),
@@ -281,7 +285,7 @@ def _differences(result: Result) -> list[str]:
 def front(site: Site) -> Iterator[Page]:
     """List the first page and the search's index."""
     yield site.page(addresses.FRONT, "duetbench", "front", partial(_front, site))
-    yield Page("search.json", "The search", partial(search.index, site))
+    yield Page("search.json", "The search", partial(_search, site))
 
 
 def _front(site: Site) -> Context:
@@ -340,6 +344,48 @@ def headline_case(site: Site) -> str:
 
     lines = (case for case, of in site.cases.items() if of[0].length(case) > 1)
     return max(lines, key=place, default="")
+
+
+def _search(site: Site) -> str:
+    """Write what the search finds: title, address and kind of each page and word."""
+    entries = [
+        *((quoting.finding(q), addresses.release(*q.key), "release") for q in site.quotes.values()),
+        *((name, addresses.package(name), "package") for name in site.packages),
+        *(
+            (titles.experiment(name), addresses.experiment(name), "experiment")
+            for name in site.experiments
+        ),
+        *((str(case_names.name(case)), addresses.case(case), "case") for case in site.cases),
+        *((title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS),
+    ]
+    if site.documented:
+        entries += _headings(site.documented)
+        reference = f"{addresses.DOCS}reference/"
+        flags = (f"{flag.value}: {flag.meaning}" for flag in FlagName)
+        entries += [(flag, f"{reference}#validity-flags", "word") for flag in flags]
+        metrics = (f"{metric.title} ({metric.name})" for metric in METRICS.values())
+        entries += [(metric, f"{reference}#metrics", "word") for metric in metrics]
+    return json.dumps(entries, separators=(",", ":"), ensure_ascii=False)
+
+
+def _headings(index: Path) -> Iterator[tuple[str, str, str]]:
+    """Return the headings of the documentation, from the index of its own search.
+
+    Those of glossaries are words.
+    """
+    text = index.read_text("utf-8")
+    known = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    for heading, places in known["alltitles"].items():
+        for page, anchor in places:
+            name = known["docnames"][page]
+            folder = name.removesuffix("index").rstrip("/")
+            address = f"{addresses.DOCS}{folder}/" if folder else addresses.DOCS
+            if anchor is None:
+                yield heading, address, "docs"
+            elif name.endswith("glossary"):
+                yield heading, f"{address}#{anchor}", "word"
+            else:
+                yield f"{heading} ({known['titles'][page]})", f"{address}#{anchor}", "docs"
 
 
 KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (

@@ -137,7 +137,7 @@ class Site:
         )
         declared = experiments.names(self.published, suites)
         measured = {case.case.experiment for run in self.newest for case in run.cases.values()}
-        rest = (self.newest, inside, self.published, suites, self.sources.comparisons)
+        rest = (self.newest, self.published, suites, inside, self.sources.comparisons)
         return {
             name: self.spare(name, partial(experiments.experiment, name, *rest), Section(name))
             for name in (*declared, *sorted(measured - {*declared}))

@@ -153,21 +153,13 @@ def _effect(
 
 
 def _compared(site: Site, quote: Quote, root: str) -> Iterator[PlotRow]:
-    """Return the rows of duets: of both releases, and of the nights that showed the change."""
+    """Return the rows of duets of both releases, newest first."""
     for comparison in site.comparisons.values():
         finding = comparison.of(quote.case, quote.metric)
         if finding and finding.interval and _is_alone(comparison, quote):
             label = f"Both side by side, {day(comparison.started)}, {comparison.machine.id}"
             href = root + addresses.comparison(comparison.id)
             yield _row(label, quote.metric, finding.interval, finding.verdict, href=href)
-    for record in site.changes:
-        metric = record.series.metric
-        if site.quote(record) == quote and metric in {quote.metric, "throughput"}:
-            days = " and ".join(state.as_of for state in (record.base, record.head) if state.as_of)
-            how = "" if metric == quote.metric else f"{quoting.title(metric)}, "
-            where = _where(record.series.case, record.measured_on)
-            label = f"All packages{' as of ' * bool(days)}{days}, {how}{where}"
-            yield _row(label, metric, record.interval, record.verdict, href="#nights")
 
 
 def _where(case: str, machine: str) -> str:

@@ -29,11 +29,6 @@ def utc(time: float | str | datetime) -> datetime:
     return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def iso(time: float | str | datetime) -> str:
-    """Write a moment for programs: `2026-11-20T03:00:00Z`."""
-    return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def day(time: float | str | datetime) -> str:
     """Write a day for readers: `20 Nov 2026`."""
     return f"{utc(time).day} {utc(time):%b %Y}"
@@ -77,7 +72,7 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    own_filters = (day, iso, prose, labelled, unbroken)
+    own_filters = (day, prose, labelled, unbroken)
     filters = (*own_filters, formats.change, formats.ends, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
