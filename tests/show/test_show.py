@@ -30,11 +30,9 @@ from duetbench.report.comparison_text import print_comparison
 from duetbench.report.run import as_markdown, print_cases, print_run
 from goldens import assert_golden
 from observatory.cli import experiments
-from observatory.cli.reference import reference_command
 from observatory.matrix.published import Published
 from observatory.show import findings
 from observatory.show.experiments import Section, of_run
-from observatory.store import kinds
 from repos import write
 
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
@@ -278,10 +276,3 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
     assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
-
-
-def test_the_schemas_are_written_beside_the_reference(checkout: Path) -> None:
-    (checkout / "docs").mkdir()
-    reference_command()
-    for name, kind in (("schema.json", Run), ("comparison.schema.json", Comparison)):
-        assert (checkout / "results" / name).read_text("utf-8") == kinds.schema(kind)

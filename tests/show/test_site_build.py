@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from typer.testing import CliRunner
 
 import asv_files
 import site_builds
@@ -19,7 +18,6 @@ from bench import PROJECT, Once
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import files
-from observatory.cli import app
 from observatory.show import addresses
 from observatory.show.site import build
 from observatory.store.night import NightRecord, ShardRecord
@@ -178,7 +176,7 @@ def test_asv_s_site_has_what_it_measured(tmp_path: Path, monkeypatch: pytest.Mon
     for name, folder in (("HOME", tmp_path), ("XDG_STATE_HOME", tmp_path / "state")):
         monkeypatch.setenv(name, str(folder))
     monkeypatch.setenv("DUETBENCH_ROOT", str(PROJECT))
-    assert build._publish(root, results, tmp_path / "site", QUIET) == ()
+    assert build.publish_asv(root, results, tmp_path / "site", QUIET) == ()
     (graph,) = (tmp_path / "site" / "graphs").rglob(f"*/python-3.14/**/{bench.name}.json")
     assert json.loads(graph.read_bytes())[0][1] == 1e-4
     assert "<html" in (tmp_path / "site" / "index.html").read_text("utf-8")
@@ -191,23 +189,6 @@ def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
         fill()
         with pytest.raises(RecordError, match=r"free some space, .*, or name another folder"):
             sites.build_site(tmp_path, "disk/site")
-
-
-def test_the_verb_says_what_it_did_and_explains_wrong_usage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    files.save(tmp_path / "results", a_run(1))
-    place = str(tmp_path / "made")
-    common = ["site", "--no-asv", "-o", place]
-    done = CliRunner().invoke(app, [*common, "--results", "/no/such/folder"])
-    assert isinstance(done.exception, UsageError)
-    assert "expected a results folder" in str(done.exception)
-    assert not Path(place).exists()
-    done = CliRunner().invoke(app, [*common, "--results", str(tmp_path / "results")])
-    assert done.exit_code == 0, done.output
-    (pages,) = re.findall(rf"{place}: (\d+) pages", done.output.replace("\n", " "))
-    assert int(pages) > 5
 
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"

@@ -14,11 +14,9 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show.claims import Answer
-from observatory.show.site import build, trends
+from observatory.show.site import trends
 from observatory.show.site.charts import PlotRow, Scale, around, bar, interval_plot
 from observatory.show.site.pages import draw
-
-_TYPES = PROJECT / "scripts" / "typescript"
 
 
 def rows(markup: str) -> list[ET.Element]:
@@ -129,17 +127,8 @@ def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_o
     assert limits == pytest.approx([0.98 - 0.0024, 1.02 + 0.0024])
 
 
-@pytest.mark.skipif(not (_TYPES / "node_modules" / "uplot").exists(), reason="make check gets it")
-def test_the_library_of_charts_is_the_locked_one() -> None:
-    ours = build.STATICS / "uplot"
-    for path in ours.glob("uPlot.*"):
-        assert path.read_bytes() == (_TYPES / "node_modules/uplot/dist" / path.name).read_bytes()
-    licence = (_TYPES / "node_modules/uplot/LICENSE").read_bytes()
-    assert (ours / "LICENSE.txt").read_bytes() == licence
-
-
 def test_the_lock_of_npm_names_no_host() -> None:
-    lock = (_TYPES / "package-lock.json").read_text()
+    lock = (PROJECT / "scripts/typescript/package-lock.json").read_text()
     packages = {name: load for name, load in json.loads(lock)["packages"].items() if name}
     assert set(packages) == {"node_modules/typescript", "node_modules/uplot"}
     assert all(package["integrity"].startswith("sha512-") for package in packages.values())

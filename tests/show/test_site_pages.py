@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 import site_builds
 import sites
-import synthetic
 from anchored_files import a_file, of, ratio
 from attributing import CHECK, SEND, attribution, row
 from bench import PROJECT, Once
@@ -245,17 +243,6 @@ def test_an_experiment_without_figures_says_so(tmp_path: Path) -> None:
     text = page(saved(tmp_path, site_builds.a_run(1)), "x/contention/").text
     assert "Not measured yet." in text
     assert "not measured: no figures" in text
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"id": "../x"}, {"ratio": 1.04}, {"low": math.inf}, {"when": datetime(2026, 11, 20)},
-     {"culprit": "granian"}],
-    ids=["id", "outside", "infinite", "zone", "culprit"],
-)  # fmt: skip
-def test_a_record_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        synthetic.change_record(**wrong)
 
 
 def test_an_attribution_says_what_moved_and_nothing_where_nothing_did() -> None:

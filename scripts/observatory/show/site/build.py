@@ -66,7 +66,7 @@ def build(
     site = Site(root, results, sources, output)
     _ = site.experiments  # a wrong declaration is no fault of a page
     _empty(output)
-    of_asv = _publish(root, results, output / addresses.ASV, narrator) if with_asv else ()
+    of_asv = publish_asv(root, results, output / addresses.ASV, narrator) if with_asv else ()
     _write(output, f"static/{STYLES.name}", STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
         _write(output, f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
@@ -83,7 +83,7 @@ def build(
     return BuildReport(pages, (*sources.problems, *sources.notes, *of_asv, *site.broken))
 
 
-def _publish(root: Path, results: Path, folder: Path, narrator: Narrator) -> tuple[str, ...]:
+def publish_asv(root: Path, results: Path, folder: Path, narrator: Narrator) -> tuple[str, ...]:
     """Let asv build the site of a checkout's results in a folder.
 
     Returns sentences: files that asv cannot read, or at last why there is no site.
