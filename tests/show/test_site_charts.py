@@ -15,8 +15,9 @@ from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show.claims import Answer
 from observatory.show.site import trends
-from observatory.show.site.charts import PlotRow, Scale, around, bar, interval_plot
+from observatory.show.site.charts import PlotRow, Scale, around, bar
 from observatory.show.site.pages import draw
+from observatory.show.site.words import fill
 
 
 def rows(markup: str) -> list[ET.Element]:
@@ -66,8 +67,8 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
     assert (scale.low, scale.high) == pytest.approx((0.9655, 1.0345))
     row = partial(PlotRow, verdict="▼ worse", figure="+2.0 %", interval="+1.0…+3.0 %")
     groups = {"all": [row("a", "worse", sure), row("b", "open", wide)]}
-    about = ("x", "Throughput", "")
-    plot = interval_plot(*about, groups, scale, figure="change", samples="duets")
+    about, words = {"id": "x", "title": "CPU", "caption": ""}, {"figure": "f", "samples": "duets"}
+    plot = fill("forest.html.j2", about=about, groups=groups, scale=scale, **words)
     title, first, last = rows(plot)
     assert (texts(title), first.get("class")) == (["all"], "worse")
     assert texts(first)[2:] == ["▼ worse", "+2.0 %", "+1.0…+3.0 %"]

@@ -1,11 +1,11 @@
-"""Interval plots: tables with a drawing in each row, and bars in lists.
+"""Interval plots (`forest.html.j2`): tables with a drawing in each row; and bars in lists.
 
 The interval plot is the customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479).
 Its places are per cent of the cell's width, so one drawing fits every page. Pure.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,26 +91,6 @@ def around(ratios: Sequence[Interval]) -> Scale:
     """Return an axis of ratios, with "no change" in its middle."""
     half = max(_LEAST_CHANGE, 1.15 * formats.reach(ratios))
     return Scale(max(1 - half, 0.0), 1 + half)  # no ratio is below zero
-
-
-def interval_plot(
-    id_: str,
-    title: str,
-    caption: str,
-    groups: Mapping[str, Sequence[PlotRow]],
-    scale: Scale,
-    *,
-    figure: str,
-    samples: str,
-) -> Markup:
-    """Make a table of rows by their groups' titles, which may be empty.
-
-    `figure` says what the figures are, `samples` what intervals are over. Of changes, better is
-    left.
-    """
-    about = {"id": id_, "title": title, "caption": caption}
-    rest = {"groups": groups, "scale": scale, "figure": figure, "samples": samples}
-    return fill("forest.html.j2", about=about, **rest)
 
 
 def bar(ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:

@@ -28,9 +28,9 @@ from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
 from observatory.show.claims import Answer, ratio
 from observatory.show.site import story, trends
-from observatory.show.site.charts import PlotRow, Scale, bar, interval_plot
-from observatory.show.site.site import Context, Page, Site, group
-from observatory.show.site.words import utc
+from observatory.show.site.charts import PlotRow, Scale, bar
+from observatory.show.site.site import Context, Page, Site
+from observatory.show.site.words import fill, utc
 from observatory.store.change import Change, order
 from observatory.trend.quotes import Key, Quote
 from observatory.trend.releases import START, ReleaseAxis, Result
@@ -82,9 +82,11 @@ def draw(answers: Sequence[Answer]) -> Markup | None:
     if not ends:
         return None
     scale = Scale(min(ends) / math.sqrt(2), max(ends) * math.sqrt(2), logarithmic=True)
-    about = ("statements", "Every statement", "A ratio, or a figure, on a logarithmic axis.")
-    rows, samples = {"": [*map(_statement, asked)]}, "duets or launches"
-    return interval_plot(*about, rows, scale, figure="measured here", samples=samples)
+    caption = "A ratio, or a figure, on a logarithmic axis."
+    about = {"id": "statements", "title": "Every statement", "caption": caption}
+    words = {"figure": "measured here", "samples": "duets or launches"}
+    groups = {"": [*map(_statement, asked)]}
+    return fill("forest.html.j2", about=about, groups=groups, scale=scale, **words)
 
 
 def _statement(answer: Answer) -> PlotRow:
@@ -144,35 +146,23 @@ def sides(site: Site) -> Iterator[Page]:
 
 
 def _sides(site: Site) -> Context:
-    # Of equal sides and cases the newest counts; servers come before interpreters.
-    newest = {
-        (_both(comparison), case.case.id): comparison
-        for comparison in site.sources.comparisons
-        if comparison.base.kind in {"interpreter", "setting"}
-        for case in comparison.cases
-    }
-    ordered = sorted(newest.items(), key=lambda entry: entry[1].base.kind != "setting")
-    rows = ((title, row) for (title, case), record in ordered for row in _on_sides(record, case))
-    return {"groups": group(rows)}
-
-
-def _both(comparison: Comparison) -> str:
-    what = "Python " * (comparison.base.kind == "interpreter")
-    return f"{what}{comparison.base.label} → {comparison.head.label}"
-
-
-def _on_sides(comparison: Comparison, case: str) -> Iterator[SideRow]:
-    """Return a case's row; none if nothing is known of it."""
-    known = [
-        (finding, finding.interval)
-        for finding in comparison.findings
-        if finding.case == case and finding.subject in METRICS and finding.interval
-    ]
-    shown = [pair for pair in known if pair[0].moved][:_FIGURES] or known[:1]
-    for first, change in shown[:1]:
-        drawn = bar(change, first.verdict) if first.moved else Markup("")
-        words = [(finding.verdict, _in_words(finding)) for finding, _ in shown]
-        yield comparison, case_names.name(case), drawn, words
+    newest: dict[tuple[str, str], Comparison] = {}
+    for record in site.sources.comparisons:  # of equal sides and cases the newest counts
+        if record.base.kind in {"interpreter", "setting"}:
+            what = "Python " * (record.base.kind == "interpreter")
+            title = f"{what}{record.base.label} → {record.head.label}"
+            newest |= {(title, case.case.id): record for case in record.cases}
+    groups: dict[str, list[SideRow]] = {}
+    # Servers come before interpreters.
+    for (title, case), record in sorted(newest.items(), key=lambda e: e[1].base.kind != "setting"):
+        known = [f for f in record.findings if f.case == case and f.subject in METRICS]
+        known = [finding for finding in known if finding.interval]
+        shown = [finding for finding in known if finding.moved][:_FIGURES] or known[:1]
+        for first, change in ((first, first.interval) for first in shown[:1]):
+            drawn = bar(change, first.verdict) if change and first.moved else Markup("")
+            words = [(finding.verdict, _in_words(finding)) for finding in shown]
+            groups.setdefault(title, []).append((record, case_names.name(case), drawn, words))
+    return {"groups": groups}
 
 
 def _in_words(finding: Finding) -> str:

@@ -16,10 +16,10 @@ from duetbench.report.attribution import RowText
 from duetbench.report.findings import announce
 from observatory.show import addresses, quoting
 from observatory.show.claims import inverse
-from observatory.show.site.charts import TONES, PlotRow, around, bar, interval_plot
+from observatory.show.site.charts import TONES, PlotRow, around, bar
 from observatory.show.site.site import Site
 from observatory.show.site.trends import alike
-from observatory.show.site.words import day
+from observatory.show.site.words import day, fill
 from observatory.store.change import Change
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import START, ReleaseAxis, ReleaseEffect, Result
@@ -125,8 +125,9 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     drawn = {title: rows for title, rows in groups.items() if rows}
     scale = around([row.drawn for rows in drawn.values() for row in rows if row.drawn])
     title = quoting.place(quote).partition(":")[0]
-    about = ("sure", title, "Change with its 95 % interval.")
-    plot = interval_plot(*about, drawn, scale, figure="change", samples="measurements")
+    about = {"id": "sure", "title": title, "caption": "Change with its 95 % interval."}
+    words = {"figure": "change", "samples": "measurements"}
+    plot = fill("forest.html.j2", about=about, groups=drawn, scale=scale, **words)
     rose = [row.drawn.estimate > 1 for row in (quoted, *repeats) if row.drawn]
     agreed = ", one answer" if len(rose) > 1 and len({*rose}) == 1 else ""
     return plot, f"{formats.quantity(len(rose), 'measurement')}{agreed}"
