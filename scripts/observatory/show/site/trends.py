@@ -31,7 +31,6 @@ _LINE: Final = (
     "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
     "figure by themselves."
 )
-_DIGITS: Final = 5  # of figures in data files
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
@@ -47,6 +46,10 @@ def write(ratio: float) -> str:
     return f"{units.significant(ratio, 4)} ×"
 
 
+def _title(metric: str) -> str:
+    return f"{quoting.title(metric)}, compared with the fixed stack"
+
+
 def document(
     site: Site, case: str, series: Mapping[Table, Nights], only: str = "", package: str = ""
 ) -> dict[str, Any]:
@@ -56,6 +59,7 @@ def document(
         headers = [table.nights[night] for night in of.tolist()]
         shown = [metric for metric in metrics(table, case) if only in {"", metric}]
         figures = table.figures[of, table.row(case)]
+        own = {name: figures[:, table.metrics.index(name)].T for name in shown}
         tables.append(
             {
                 "label": table.machine,
@@ -65,25 +69,26 @@ def document(
                 "time": [header.time for header in headers],
                 "note": [header.reason(case) for header in headers],
                 "duets": figures[..., 3].max(axis=1).astype(int).tolist(),
-                "metrics": [_metric(name, figures[:, table.metrics.index(name)]) for name in shown],
+                "metrics": [
+                    {
+                        "name": name,
+                        "title": _title(name),
+                        "better": METRICS[name].better if name in METRICS else "lower",
+                        "mean": _rounded(mean),
+                        "low": _rounded(low),
+                        "high": _rounded(high),
+                    }
+                    for name, (mean, low, high, _) in own.items()
+                ],
                 "changes": [m for name in shown for m in marks(site, case, name, package)],
             }
         )
     return {"format": FORMAT, "case": case, "tables": tables}
 
 
-def _metric(name: str, figures: Figures) -> dict[str, Any]:
-    """Describe a metric's series, rounded; None stands for a missing figure."""
-    columns = {
-        end: [None if math.isnan(one) else float(f"{one:.{_DIGITS}g}") for one in column.tolist()]
-        for end, column in zip(("mean", "low", "high"), figures.T, strict=False)
-    }
-    better = METRICS[name].better if name in METRICS else "lower"
-    return {"name": name, "title": _title(name), "better": better, **columns}
-
-
-def _title(metric: str) -> str:
-    return f"{quoting.title(metric)}, compared with the fixed stack"
+def _rounded(figures: Figures) -> list[float | None]:
+    """Round to five digits; None stands for a missing figure."""
+    return [None if math.isnan(one) else float(f"{one:.5g}") for one in figures.tolist()]
 
 
 def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
@@ -101,17 +106,6 @@ def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dic
                 "tone": TONES.get(quote.verdict, "open"),
                 "label": quoting.finding(quote, within=True),
                 "href": at.release(*quote.key),
-            }
-    for record in site.changes:
-        own = (record.series.case, record.series.metric) == (case, metric)
-        if own and not (site.quote(record) or package):
-            yield {
-                "metric": metric,
-                "time": int(record.when.timestamp()),
-                "name": "release not known",
-                "tone": TONES.get(record.verdict, "open"),
-                "label": quoting.sentence(record),
-                "href": site.story(record),
             }
 
 
