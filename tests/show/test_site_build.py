@@ -20,7 +20,6 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import files
 from observatory.show import addresses
 from observatory.show.site import build
-from observatory.store.night import NightRecord, ShardRecord
 from observatory.store.points import Points
 from repos import keep
 from site_builds import a_run
@@ -142,20 +141,6 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
     assert any(told in note for note in done.notes)
     there = [path.name for path in (tmp_path / "site" / "runs").iterdir()]
     assert there == [f"{a_run(1).id}.json"]
-
-
-def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
-    files.save(tmp_path / "results", a_run(1))
-    shard = ShardRecord(shard=1, machine="m-2c", planned=5, missing=("a/one",), reason="lost")
-    for day, status, shown in ((1, "incomplete", True), (2, "complete", False)):
-        moment = f"2026-11-{day:02d}T03:00:00Z"
-        night = NightRecord(
-            id=f"202611{day:02d}T030000Z-nightly-aaaaaaaa", commit=None, profile="nightly",
-            status=status, created=moment, shards=(shard,),
-        )  # fmt: skip
-        files.save(tmp_path / "results", night)
-        text = site_builds.page(site_builds.gather_site(tmp_path)).text
-        assert ("Last night 1 Nov 2026 , incomplete" in text) == shown
 
 
 def test_where_asv_has_no_site_a_note_says_why(tmp_path: Path) -> None:

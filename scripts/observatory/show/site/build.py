@@ -94,19 +94,19 @@ def publish_asv(root: Path, results: Path, folder: Path, narrator: Narrator) -> 
     from asv.util import load_json  # noqa: PLC0415 - takes half a second
 
     log = paths.state_dir() / "logs" / "asv-publish.log"
+    log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="duetbench-") as scratch:
-        usable, file = Path(scratch) / "results", Path(scratch) / "asv.conf.json"
+        usable, config = Path(scratch) / "results", Path(scratch) / "asv.conf.json"
         try:
             unread = asv_results.copy_usable(records, usable)
             problems += [problem.replace(f"{results}/", "") for problem in unread]
-            conf = load_json(str(root / file.name), js_comments=True)
+            conf = load_json(str(root / config.name), js_comments=True)
             conf |= {"repo": str(root), "results_dir": str(usable), "html_dir": str(folder)}
-            file.write_text(json.dumps(conf), "utf-8")
+            config.write_text(json.dumps(conf), "utf-8")
             argv = ["timeout", str(LIMIT), sys.executable, "-m", "asv", "publish", "--no-pull"]
-            argv += ["--config", str(file)]
+            argv += ["--config", str(config)]
             with narrator.step("asv's site", f"asv collects the results into {folder}") as tick:
                 what, env = f"asv publish within {LIMIT} s", {"DUETBENCH_ROOT": str(root)}
-                log.unlink(missing_ok=True)
                 command.run(argv, what=what, log=log, tick=tick, env=env)
         except Exception as problem:  # asv's own code may raise anything
             shutil.rmtree(folder, ignore_errors=True)

@@ -237,6 +237,10 @@ def _release(site: Site, quote: Quote) -> Context:
     caused = [record for record in site.changes if record.blames(*quote.key)]
     own = [record for record in caused if site.quote(record) == quote]
     alone = next((record for record in caused if len(record.releases) == 1), None)
+    starts = ("--start", "--profile", "nightly") if quote.metric == START else ()
+    base = ("--base", f"{quote.package}=={quote.previous}") if quote.previous else ()
+    head = ("--head", f"{quote.package}=={quote.version}")
+    words = (*base, *head, *starts, "--select", glob.escape(quote.case))
     return {
         "title": quoting.finding(quote),
         "quote": quote,
@@ -246,22 +250,13 @@ def _release(site: Site, quote: Quote) -> Context:
         "state": story.still_there(site, quote),
         "sure": story.measurements(site, quote, addresses.root(addresses.release(*quote.key))),
         "sections": [
-            (axis, result, _repetition(quote.package, result), _differences(result))
-            for axis, result in story.results(site, quote)
+            (axis, result, _differences(result)) for axis, result in story.results(site, quote)
         ],
+        "command": shlex.join(("observatory", "compare", *words)),
         "traces": own,
         "others": [record for record in caused if record not in own],
         "why": quoting.explanations(caused),
     }
-
-
-def _repetition(name: str, result: Result) -> str:
-    """Make the command that compares both releases, on the case that moved most if any did."""
-    words = ["--base", f"{name}=={result.base.version}", "--head", f"{name}=={result.head.version}"]
-    for effect in [effect for effect in result.moved if effect.metric in {CPU, START}][:1]:
-        words += ["--start", "--profile", "nightly"] if effect.metric == START else []
-        words += ["--select", glob.escape(effect.case)]
-    return shlex.join(["observatory", "compare", *words])
 
 
 def _differences(result: Result) -> list[str]:
