@@ -118,6 +118,7 @@ INVENTED: Final[dict[str, tuple[str, tuple[Judged, ...], dict[str, Any]]]] = {
     "twice the time that was too short":
     ("3333", (judged_case(A, OPEN, RATE), judged_case(B, OPEN)), NEXT),
     "more time does not help": ("3333", (judged_case(A, SPENT),), NEXT),
+    "worse and unknown": ("1113", (judged_case(A, WORSE), judged_case(B, OPEN)), {}),
     "an effect stands beside its cost": ("1113", (judged_case(A, MUCH_WORSE, SQL),), {}),
     "and leads without one": ("0033", (judged_case(A, SAME, SQL),), {}),
     "the most telling of two": ("3333", (judged_case(A, CALLS, SQL),), {}),

@@ -15,7 +15,6 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import synthetic
-from bench import invoke
 from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
 from duetbench.cli.show import show_command
 from duetbench.core.comparison import Comparison
@@ -236,15 +235,6 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
         assert not acting(path.read_text("utf-8"))
     document = called(["show", str(tmp_path / "comparisons" / f"{COMPARED}.json"), "--json"])
     assert Comparison.model_validate_json(document) == compared
-
-
-def test_an_error_about_a_file_does_nothing_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "odd.json"
-    path.write_text(json.dumps({"format": HOSTILE}))
-    done = invoke(capsys, monkeypatch, ("show", path))
-    assert (done.code, acting(done.err)) == (4, set())
 
 
 @pytest.mark.usefixtures("state_home")
