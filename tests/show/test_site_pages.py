@@ -180,7 +180,7 @@ def test_the_picture_is_of_requests_with_most_nights_and_then_most_changes(tmp_p
     site = night(2, FREE, JSON)
     assert chosen(site) == FREE
     text = page(site).text
-    assert "No change was confirmed in 2 nights since 1 Nov 2026." in text
+    assert "No change was confirmed in 2 nights since 1 Nov 2026 ." in text
     assert "A JSON response from FastAPI takes what it took in Nov 2026" in text
     site = saved(tmp_path, change("c"))
     assert chosen(site) == JSON

@@ -34,6 +34,11 @@ def day(time: float | str | datetime) -> str:
     return f"{utc(time).day} {utc(time):%b %Y}"
 
 
+def date(time: float | str | datetime) -> Markup:
+    """Mark up a day for readers, who see it on one line."""
+    return Markup('<time datetime="{:%Y-%m-%d}">{}</time>').format(utc(time), day(time))
+
+
 def unbroken(sentence: str) -> Markup:
     """Keep each figure of a sentence on one line with its percent sign."""
     return Markup("&nbsp;%").join(escape(part) for part in visible(sentence).split(" %"))
@@ -72,7 +77,7 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    own_filters = (day, prose, labelled, unbroken)
+    own_filters = (date, prose, labelled, unbroken)
     filters = (*own_filters, formats.change, formats.ends, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
