@@ -30,8 +30,9 @@ _OWN: Final = 4  # pairs from which on only their own scatter counts
 StatementVerdict = Literal[
     "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
 ]
-DECIDED: Final = ("holds", "does not hold here")
-ANSWERED: Final = (*DECIDED, "cannot be asked here")
+_DECIDED: Final = ("holds", "does not hold here")
+_CANNOT: Final = "cannot be asked here"  # by a machine with too few cores
+ANSWERED: Final = (*_DECIDED, _CANNOT)
 
 
 def ratio(value: float | None) -> str:
@@ -242,11 +243,13 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
     A machine that can answer it comes first, then comparisons before launches.
     """
     ranked = sorted(
-        known, key=lambda e: (not _cannot(shape, e), bool(e.comparison), e.rank), reverse=True
+        known,
+        key=lambda e: (_verdict(shape, e) != _CANNOT, bool(e.comparison), e.rank),
+        reverse=True,
     )
     first = ranked[0] if ranked else Evidence(None, "no figures", "launches")
     verdict, words = _verdict(shape, first), [first.words]
-    if verdict == "cannot be asked here":
+    if verdict == _CANNOT:
         ranked, words = [], [shape.cannot or ""]
     elif verdict == "does not hold here":
         words.append(shape.if_not or "no reason is known")
@@ -257,7 +260,7 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
         by_machine.setdefault(evidence.machine.id if evidence.machine else "", evidence)
     for name, other in by_machine.items():
         contrary = _verdict(shape, other)
-        if contrary in DECIDED and contrary != verdict:
+        if contrary in _DECIDED and contrary != verdict:
             words.append(f"on {name}: {contrary}, {figure(other.ours)}")
     return Answer(
         shape.statement,
@@ -271,19 +274,14 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
     )
 
 
-def _cannot(shape: Shape, evidence: Evidence) -> bool:
-    """Whether a machine has too few cores for a statement."""
-    cores = evidence.machine.cores if evidence.machine else 0
-    return shape.cannot is not None and cores < (shape.needs or math.inf)
-
-
 def _verdict(shape: Shape, evidence: Evidence) -> StatementVerdict:
     """Return the verdict: whether the interval lies within the limits.
 
     Without an interval nothing is decided: the scatter of a single launch is unknown.
     """
-    if _cannot(shape, evidence):
-        return "cannot be asked here"
+    cores = evidence.machine.cores if evidence.machine else 0
+    if shape.cannot is not None and cores < (shape.needs or math.inf):
+        return _CANNOT
     if evidence.ours is None:
         return "not measured"
     low, high = evidence.ours.ends or (-math.inf, math.inf)

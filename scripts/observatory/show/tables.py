@@ -6,7 +6,7 @@ neither is a figure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -33,7 +33,7 @@ class Cell:
     ours: str
     interval: str = ""
     published: str = ""
-    case: str = field(default="", compare=False)
+    case: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,10 +131,7 @@ class Site:
     @cached_property
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
-        suites = read_suites(self.root)
-        inside = self.spare(
-            "asv's results", partial(asv_results.read, self.results / "asv", []), ()
-        )
+        suites, inside = read_suites(self.root), asv_results.read(self.results / "asv", [])
         declared = experiments.names(self.published, suites)
         measured = {case.case.experiment for run in self.newest for case in run.cases.values()}
         rest = (self.newest, self.published, suites, inside, self.sources.comparisons)
@@ -168,20 +165,15 @@ class Site:
     @cached_property
     def files(self) -> Mapping[str, tuple[str, Path]]:
         """The address and the file of every run, point, change and comparison, by id."""
-        folders = (
-            (addresses.POINTS, self.sources.points),
-            (addresses.CHANGES, self.sources.changes),
-            (addresses.COMPARISONS, self.sources.comparisons),
-        )
-        runs = {
-            name: (addresses.raw(addresses.RUNS, name), path)
-            for name, path in self.sources.runs.items()
-        }
-        return runs | {
-            record.id: (addresses.raw(folder, record.id), self.results / record.path)
-            for folder, records in folders
-            for record in records
-        }
+        of, raw = self.sources, addresses.raw
+        files = {name: (raw(addresses.RUNS, name), path) for name, path in of.runs.items()}
+        for folder, records in (
+            (addresses.POINTS, of.points),
+            (addresses.CHANGES, of.changes),
+            (addresses.COMPARISONS, of.comparisons),
+        ):
+            files |= {one.id: (raw(folder, one.id), self.results / one.path) for one in records}
+        return files
 
     def quote(self, record: Change) -> Quote | None:
         """Return the quoted size of the release that a change names first."""

@@ -24,8 +24,7 @@ from observatory.store.change import Change
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import START, ReleaseAxis, ReleaseEffect, Result
 
-MOST: Final = 9
-"""Most measurements below a quoted size."""
+_MOST: Final = 9  # measurements of a kind below a quoted size
 _REACH: Final = 1.25  # times the largest change: room for intervals
 
 ReleaseRow = tuple[Quote, Markup, RowText | None, str]
@@ -114,13 +113,13 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     ]
     repeats = [_effect(*pair, "Alone, ", quote) for pair in effects if _repeats(pair[1], quote)]
     repeats += _compared(site, quote, root)
-    repeats = [row for row in repeats if row.drawn != quoted.drawn][: MOST - 1]
+    repeats = [row for row in repeats if row.drawn != quoted.drawn][: _MOST - 1]
     further = [pair for pair in effects if pair[1].moved and not _repeats(pair[1], quote)]
     further.sort(key=lambda pair: -pair[1].size)
     groups = {
         "Quoted: this release alone": [quoted],
         "The same, in other ways": repeats,
-        "What else it did": [_effect(*pair) for pair in further[:MOST]],
+        "What else it did": [_effect(*pair) for pair in further[:_MOST]],
     }
     drawn = {title: rows for title, rows in groups.items() if rows}
     scale = around([row.drawn for rows in drawn.values() for row in rows if row.drawn])

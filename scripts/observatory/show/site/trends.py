@@ -23,10 +23,8 @@ from observatory.trend.table import Figures, Nights, Table
 
 FORMAT: Final = 6
 """Version of the data files; it rises with every change of their meaning."""
-YEAR: Final = 400
-"""Newest nights on the first page."""
-ROWS: Final = 150
-"""Most rows of the table below a chart; the data file has all figures."""
+_YEAR: Final = 400  # newest nights on the first page
+_ROWS: Final = 150  # most rows of the table below a chart; the data file has all figures
 _LINE: Final = (
     "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
     "figure by themselves."
@@ -121,7 +119,7 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     None without two figures against one anchor.
     """
     name, metric = case_names.name(case), next(iter(metrics(table, case)), "")
-    nights = table.planned_nights(case)[-YEAR:].tolist() if metric and name.known else ()
+    nights = table.planned_nights(case)[-_YEAR:].tolist() if metric and name.known else ()
     points = history.points(table, case, metric, nights) if nights else ()
     known = [(point.night, point.figure) for point in points if point.figure]
     if len(known) < 2:
@@ -150,7 +148,7 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
-    of = table.planned_nights(case)[-YEAR:]
+    of = table.planned_nights(case)[-_YEAR:]
     config = {"document": document(site, case, {table: of}, metric), "metric": metric}
     return chart(f"{text}On {name.variant}. {_LINE}", config, case, table, of), finding
 
@@ -163,7 +161,7 @@ def chart(
     Of a data file, readers can choose among all figures. Below is a table of the newest points.
     """
     metric = config["metric"]
-    points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
+    points = history.points(table, case, metric, of[-_ROWS:].tolist()) if metric else ()
     rows = []
     for point in reversed(points):
         night, figure = point.night, point.figure
