@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # most tests need no browser
     from playwright.sync_api import Browser, Page
 
     from browsing import NewPage
-    from observatory.show.site.pages.site import Site
+    from observatory.show.site.site import Site
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,9 +17,8 @@ from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Run
 from duetbench.load.summary import summarise
 from observatory.cli.experiments import findings_command
-from observatory.matrix.published import Published, load_published
-from observatory.show.claims import ANSWERED, Answer, check
-from observatory.show.site.pages.site import Site
+from observatory.matrix.published import Published
+from observatory.show.claims import Answer, check
 
 pytestmark = pytest.mark.long
 
@@ -72,7 +71,6 @@ def test_a_statement_has_the_verdict_of_its_whole_interval() -> None:
     assert ends(answer) == pytest.approx((1.9492, 2.0521), rel=1e-4)
     assert (answer.verdict, answer.published, answer.expected) == ("holds", 2.0, "≥ 1.7")
     assert answer.reason == "10.0/s against 5.00/s, over 4 launches"
-    assert answer.sentence == "scales — holds, 2.00 (1.95…2.05)"
     cannot = {"cannot": "There are two cores."}
     for shape, verdict, reason in (
         ({"least": 2.5}, "does not hold here", f"{answer.reason}; There is one core."),
@@ -214,21 +212,6 @@ def test_the_comparison_with_most_samples_answers_and_what_others_decide_is_said
     )
     assert not said(of(1.9, 2)).comparison
     assert said(many, cannot="There are two cores.").reason == "There are two cores."
-
-
-def test_nine_of_ten_published_statements_are_answered_each_with_its_reason(
-    reference_site: Site,
-) -> None:
-    """Our own experiments have no answer to repeat: more launches may be wanted of them."""
-    answers = {name: section.answers for name, section in reference_site.experiments.items()}
-    repeated = [name for name, declared in load_published(ROOT).items() if declared.source]
-    of_sources = [answer for name in repeated for answer in answers[name]]
-    answered = [answer for answer in of_sources if answer.verdict in ANSWERED]
-    assert len(of_sources) >= 30
-    assert len(answered) >= 0.9 * len(of_sources)
-    every = [answer for one in answers.values() for answer in one]
-    assert all(answer.reason for answer in every)
-    assert not [answer.statement for answer in every if "no reason is known" in answer.reason]
 
 
 def test_the_command_writes_the_page(

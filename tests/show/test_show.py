@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tomllib
 import unicodedata
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import synthetic
-from bench import invoke
 from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
 from duetbench.cli.show import show_command
 from duetbench.core.comparison import Comparison
@@ -29,11 +29,9 @@ from duetbench.report.comparison_text import print_comparison
 from duetbench.report.run import as_markdown, print_cases, print_run
 from goldens import assert_golden
 from observatory.cli import experiments
-from observatory.cli.reference import reference_command
 from observatory.matrix.published import Published
 from observatory.show import findings
 from observatory.show.experiments import Section, of_run
-from observatory.store import kinds
 from repos import write
 
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
@@ -82,24 +80,22 @@ def sections() -> tuple[Section, ...]:
 
 def on_terminal(width: int) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, width=width, highlight=False)
-    findings.print_sections(console, demo_run().id, findings.of_sections((), sections()))
+    console = Console(file=stream, width=width, highlight=False, force_terminal=True)
+    findings.print_sections(console, demo_run().id, (), sections())
     return stream.getvalue()
 
 
 def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() -> None:
-    answer = "faster [bold] without — not measured; expected ≥ 1.5, published —"
-    lines = [" ".join(line.split()) for line in on_terminal(200).splitlines()]
-    for line in (
-        "published: A page, 2025",
-        f"{answer}; no figures of json/py3.14t",
-        "3.14 throughput 99.7/s 77.7…128/s 100/s",
-        "mean 12.5 ms 10.0 ms",
-        "3.14t throughput failed",
-        "3.14t: 3 of 3 launches failed: wrong_answer: expected a | b, found c",
-        "io throughput 7.00/s",
+    text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", on_terminal(200)).split())
+    for words in (
+        "Published: A page, 2025.",
+        "faster [bold] without ≥ 1.5 — — not measured: no figures of json/py3.14t",
+        "3.14 99.7/s (77.7…128/s); published 100/s 12.5 ms; published 10.0 ms",
+        "3.14t failed failed failed",
+        "demo/json/py3.14t: 3 of 3 launches failed: wrong_answer: expected a | b, found c",
+        "io 7.00/s",
     ):
-        assert line in lines
+        assert words in text
 
 
 def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
@@ -241,15 +237,6 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     assert Comparison.model_validate_json(document) == compared
 
 
-def test_an_error_about_a_file_does_nothing_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "odd.json"
-    path.write_text(json.dumps({"format": HOSTILE}))
-    done = invoke(capsys, monkeypatch, ("show", path))
-    assert (done.code, acting(done.err)) == (4, set())
-
-
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     interrupted = "20261121T120000Z-compare-cccccccc"
@@ -279,10 +266,3 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
     assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
-
-
-def test_the_schemas_are_written_beside_the_reference(checkout: Path) -> None:
-    (checkout / "docs").mkdir()
-    reference_command()
-    for name, kind in (("schema.json", Run), ("comparison.schema.json", Comparison)):
-        assert (checkout / "results" / name).read_text("utf-8") == kinds.schema(kind)

@@ -9,8 +9,7 @@ from observatory.show import addresses
 HOSTILE = (
     "../../etc/passwd", "/etc/passwd", "a//b", "a/./b", "a/../b", ".hidden/x", "a/index.html",
     "a/b/", "", "<img src=x onerror=alert(1)>", "a?b=c#d", "a\\b", "a%2e%2e", "a\x00b", "a\nb",
-    "x" * 10_000, "a" * 101, "con/aux", "trailing. /x", "\ud800",
-    "a/data.json", "a/card.PNG/x", "a.atom", "a/index.html.partial", "LLMS.txt",
+    "x" * 10_000, "a" * 101, "con/aux", "trailing. /x", "\ud800", "a/data.json",
 )  # fmt: skip
 INSIDE = "inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current"
 RUN = "20261120T123436Z-nightly-c5891dce"
@@ -20,14 +19,13 @@ def test_addresses_never_change() -> None:
     at = addresses
     kinds = (at.FRONT, at.SIDES, at.ASV, at.CHANGES, at.RUNS, at.PACKAGES, at.EXPERIMENTS, at.CASES)
     assert kinds == ("", "sides/", "asv/", "c/", "runs/", "p/", "x/", "b/")
-    assert (at.FEED, at.NOT_FOUND, at.COMPARISONS) == ("changes.atom", "404.html", "cmp/")
+    assert (at.COMPARISONS, at.POINTS) == ("cmp/", "points/")
     for address, expected in (
         (at.experiment("asgi-wsgi"), "x/asgi-wsgi/"),
         (at.case("asgi-wsgi/json/py3.14t/w2/c256"), "b/asgi-wsgi/json/py3.14t/w2/c256/"),
         (at.case(INSIDE), f"b/{INSIDE.replace(' ', '%20')}/"),
         (at.change("20261120-granian-0"), "c/20261120-granian-0/"),
         (at.comparison(f"{RUN}-compare-a"), f"cmp/{RUN}-compare-a/"),
-        (at.comparison_file(f"{RUN}-compare-a"), f"cmp/{RUN}-compare-a.json"),
         (at.package("pydantic-core"), "p/pydantic-core/"),
         (at.release("pydantic-core", "2.41.1"), "p/pydantic-core/2.41.1/"),
         (at.case("<script>"), "b/~5b63e5b2097fc690/"),
@@ -48,7 +46,6 @@ def test_a_name_that_can_be_no_folder_has_its_digest_as_address() -> None:
         ("", "index.html", "./"),
         ("c/", "c/index.html", "../"),
         ("b/a/b%20c/?metric=x#y", "b/a/b c/index.html", "../../../"),
-        ("404.html", "404.html", "./"),
         ("runs/r.json", "runs/r.json", "../"),
     ],
 )

@@ -33,7 +33,6 @@ KINDS: Final = {
     "comparison": addresses.comparison("20261119T120000Z-compare-bbbbbbbb"),
     "sides": addresses.SIDES,
     "experiments": addresses.EXPERIMENTS,
-    "missing": addresses.NOT_FOUND,
 }
 MOST: Final = {"front": 250_000, "case": 300_000, "experiment": 250_000}
 """Bytes of a page, compressed; scripts are 30 kB of them. A case has five years of data."""
@@ -96,7 +95,7 @@ def test_the_choice_of_a_figure_is_in_the_address(watched: WatchedPage) -> None:
 def test_charts_use_the_width_and_are_read_with_the_keyboard(watched: WatchedPage) -> None:
     """A line names its releases; a line of text has 60 to 75 characters."""
     page = watched.open(FASTAPI)
-    chart, said = page.locator("#releases"), page.locator("#releases [role=status]")
+    chart, said = page.locator("#trend"), page.locator("#trend [role=status]")
     for width, wide in ((390, 340), (1280, 1100)):
         page.set_viewport_size({"width": width, "height": 844})
         expect(chart.locator(".chart-marks a")).to_have_text("0.11.0")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from typer.testing import CliRunner
 
 import asv_files
 import site_builds
@@ -18,12 +17,10 @@ from bare import QUIET
 from bench import PROJECT, Once
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.host import files, result_files
-from observatory.cli import app
+from duetbench.host import files
 from observatory.show import addresses
-from observatory.show.site import asv_site, build
-from observatory.show.site.build import Folder
-from observatory.store.night import NightRecord, ShardRecord
+from observatory.show.site import build
+from observatory.store.points import Points
 from repos import keep
 from site_builds import a_run
 
@@ -55,12 +52,13 @@ def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
     assert list(sites.dead_links(site)) == []
 
 
-def test_every_case_and_comparison_has_its_page(site: Path) -> None:
+def test_every_case_of_a_trend_and_comparison_has_its_page(site: Path) -> None:
     results = site.parent / "results"
     names = [addresses.comparison(path.stem) for path in (results / "comparisons").glob("*.json")]
-    for path in result_files.runs(results):
+    for path in files.paths(Points, results):
         document = json.loads(path.read_bytes())
-        names += [addresses.case(result["case"]["id"]) for result in document["results"]]
+        known = [] if document["release"] else document["cases"]
+        names += [addresses.case(case["case"]) for case in known]
     assert names
     assert [name for name in names if not (site / addresses.file(name)).is_file()] == []
 
@@ -83,7 +81,7 @@ def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
         named = ((a.get("http-equiv"), a.get("content")) for _, a in document.tags)
         policy = [str(text) for name_, text in named if name_ == "Content-Security-Policy"]
         assert len(policy) == 1, name
-        alone = name.startswith("cmp/") and name != "cmp/index.html"  # one file, without scripts
+        alone = name.startswith("cmp/")  # one file, without scripts
         assert policy[0].startswith("default-src 'none'" if alone else "default-src 'self'"), name
         for tag, attrs in document.tags:
             assert tag not in {"iframe", "object", "embed", "base"}, name
@@ -104,7 +102,7 @@ def test_the_same_results_give_the_same_bytes_whatever_was_there(tmp_path: Path)
     newest = [files.save(tmp_path / "results", a_run(day)) for day in (1, 2, 3)][-1]
     sites.build_site(tmp_path)
     newest.unlink()
-    cut = tmp_path / "site" / addresses.file(addresses.case(site_builds.JSON))
+    cut = tmp_path / "site" / addresses.file(addresses.experiment("asgi-wsgi"))
     cut.write_bytes(cut.read_bytes()[:100])
     for folder in ("site", "elsewhere"):
         sites.build_site(tmp_path, folder)
@@ -145,34 +143,11 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
     assert there == [f"{a_run(1).id}.json"]
 
 
-def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
-    files.save(tmp_path / "results", a_run(1))
-    shard = ShardRecord(shard=1, machine="m-2c", planned=5, missing=("a/one",), reason="lost")
-    for day, status, shown in ((1, "incomplete", True), (2, "complete", False)):
-        moment = f"2026-11-{day:02d}T03:00:00Z"
-        night = NightRecord(
-            id=f"202611{day:02d}T030000Z-nightly-aaaaaaaa", commit=None, profile="nightly",
-            status=status, created=moment, shards=(shard,),
-        )  # fmt: skip
-        files.save(tmp_path / "results", night)
-        text = site_builds.page(site_builds.gather_site(tmp_path)).text
-        assert ("Last night 1 Nov 2026 , incomplete" in text) == shown
-
-
-def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    for base, start in (("", "/"), ("https://example.org/bench/", "/bench/")):
-        sites.build_site(tmp_path, base=base)
-        links = sites.read(tmp_path / "site" / "404.html").links
-        assert all(link.startswith((start, "#")) for link in links)
-
-
-def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
+def test_where_asv_has_no_site_a_note_says_why(tmp_path: Path) -> None:
     (tmp_path / "results" / "asv" / "folder.json").mkdir(parents=True)
-    assert asv_site.NONE in sites.build_site(tmp_path, with_asv=True).notes
-    assert asv_site.NONE in text_of(tmp_path, "asv")
+    assert build.NO_ASV in sites.build_site(tmp_path, with_asv=True).notes
     assert sites.build_site(tmp_path).notes == ()
-    assert build.NO_ASV in text_of(tmp_path, "asv")
+    assert "own pages" not in text_of(tmp_path)
 
 
 def test_asv_s_site_has_what_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,13 +161,10 @@ def test_asv_s_site_has_what_it_measured(tmp_path: Path, monkeypatch: pytest.Mon
     for name, folder in (("HOME", tmp_path), ("XDG_STATE_HOME", tmp_path / "state")):
         monkeypatch.setenv(name, str(folder))
     monkeypatch.setenv("DUETBENCH_ROOT", str(PROJECT))
-    problems: list[str] = []
-    made = asv_site.files(root, results, QUIET, problems)
-    assert problems == []
-    (graph,) = (data for name, data in made.items()
-                if re.fullmatch(rf"graphs/.*/python-3\.14/.*{bench.name}\.json", name))  # fmt: skip
-    assert json.loads(graph)[0][1] == 1e-4
-    assert b"<html" in made["index.html"]
+    assert build.publish_asv(root, results, tmp_path / "site", QUIET) == ()
+    (graph,) = (tmp_path / "site" / "graphs").rglob(f"*/python-3.14/**/{bench.name}.json")
+    assert json.loads(graph.read_bytes())[0][1] == 1e-4
+    assert "<html" in (tmp_path / "site" / "index.html").read_text("utf-8")
 
 
 def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
@@ -202,39 +174,6 @@ def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
         fill()
         with pytest.raises(RecordError, match=r"free some space, .*, or name another folder"):
             sites.build_site(tmp_path, "disk/site")
-
-
-@pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", "", "a\0b"])
-def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
-    folder = Folder(tmp_path / "site")
-    folder.put(name, lambda: b"")
-    assert folder.lost == [f"{name!r}: expected the name of a file inside the site"]
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_the_verb_says_what_it_did_and_explains_wrong_usage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    files.save(tmp_path / "results", a_run(1))
-    place = str(tmp_path / "made")
-    address = ["--url", "https://example.org/bench"]
-    common = ["site", "--no-asv", "-o", place]
-    for options, message in (
-        (["--url", "example.org"], "expected an address like"),
-        (["--results", "/no/such/folder"], "expected a results folder"),
-    ):
-        done = CliRunner().invoke(app, [*common, *options])
-        assert isinstance(done.exception, UsageError)
-        assert message in str(done.exception)
-        assert not Path(place).exists()
-    done = CliRunner().invoke(app, [*common, "--results", str(tmp_path / "results"), *address])
-    assert done.exit_code == 0, done.output
-    (pages,) = re.findall(rf"{place}: (\d+) pages", done.output.replace("\n", " "))
-    assert int(pages) > 5
-    assert (
-        'href="https://example.org/bench/changes.atom"' in Path(place, "changes.atom").read_text()
-    )
 
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
@@ -313,10 +252,10 @@ FINDING: Final = re.compile(
 
 
 def test_no_release_has_two_sizes(site: Path) -> None:
-    """Lists, titles, pages, the feed, the search: one size each, wherever a release has one."""
+    """Lists, titles, pages, the search: one size each, wherever a release has one."""
     sizes: dict[str, set[tuple[str, str]]] = {}
     texts = [*(html for _, html in pages(site))]
-    texts += [(site / name).read_text("utf-8") for name in ("changes.atom", "search.json")]
+    texts.append((site / "search.json").read_text("utf-8"))
     for text in texts:
         found = QUOTED.findall(text) + FINDING.findall(text.replace("&nbsp;", " "))
         for release, *size in found:

@@ -31,8 +31,8 @@ from duetbench.core.model import (
 from duetbench.host import files, paths
 from duetbench.judge.findings import of_effects
 from observatory.show import addresses
-from observatory.show.site import build as whole
-from observatory.show.site.pages.site import Site
+from observatory.show.site.pages import KINDS
+from observatory.show.site.site import Site
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
@@ -317,10 +317,10 @@ def gather_site(folder: Path) -> Site:
 
 def texts(site: Site) -> Mapping[str, str]:
     """Make every page and data file of a site, by address."""
-    return {page.address: page.make() for kind in whole.KINDS for page in kind(site)}
+    return {page.address: page.make() for kind in KINDS for page in kind(site)}
 
 
 def page(site: Site, address: str = addresses.FRONT) -> sites.Document:
     """Make one page of a site."""
-    listed = (page for kind in reversed(whole.KINDS) for page in kind(site))
+    listed = (page for kind in reversed(KINDS) for page in kind(site))
     return sites.document(next(page.make() for page in listed if page.address == address))

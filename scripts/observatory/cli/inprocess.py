@@ -80,9 +80,8 @@ def inprocess_command(
         records = [{"name": section.experiment, **asdict(section)} for section in sections]
         print_json({"snapshots": [*map(asdict, snapshots)], "sections": records})
     else:
-        page = findings.of_sections([("measured", where(snapshots[0]))], sections)
-        console = Console()
-        findings.print_sections(console, "Inside the process", page)
+        console, head = Console(), [("measured", where(snapshots[0]))]
+        findings.print_sections(console, "Inside the process", head, sections)
         in_tables = {name for suite in suites for name in suite.benchmarks}
         for reading in (row for snapshot in snapshots for row in snapshot.readings):
             if reading.value is not None and reading.benchmark not in in_tables:

@@ -24,21 +24,16 @@ def site_command(
         Option("--output", "-o", metavar="FOLDER", help="Default: site/ of the checkout."),
     ] = None,
     results: ResultsOption = None,
-    base: Annotated[
-        str, Option("--url", metavar="URL", help="The published address, for the feed.")
-    ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:
     """Build the site from results/: releases, experiments, servers side by side, trends.
 
     $ observatory site
-    $ observatory site -o public --url https://OWNER.github.io/REPO/
+    $ observatory site -o public
 
     The site is a static folder that works below any address. Files that cannot be read are named,
     and the rest is shown. Pages link to docs/ of the folder, if it is there (`make docs`).
     """
-    if base and not base.startswith(("https://", "http://")):
-        raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")
     root = paths.project_root()
     results = (results or Checkout(root).results).resolve()
     output = (output or root / FOLDER).resolve()
@@ -46,8 +41,7 @@ def site_command(
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console())
     began = time.monotonic()
-    address = f"{base.rstrip('/')}/" if base else base
-    site = build.build(root, results, output, narrator, base=address, with_asv=asv)
+    site = build.build(root, results, output, narrator, with_asv=asv)
     for note in site.notes:
         narrator.say(f"note: {note}")
     passed = duration(time.monotonic() - began)

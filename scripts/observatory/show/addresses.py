@@ -1,15 +1,14 @@
 """The address of every kind of page, relative to the site's root. Published addresses never change.
 
-A release that did nothing has no page, only a row on that of its package, `p/<package>/#<version>`.
-
 An address is a URL path as in a link, percent-encoded, without a leading slash:
 `b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. The path names the subject, the query the way to show it.
+A release that did nothing has no page, only a row on that of its package, `p/<package>/#<version>`.
 Pure.
 """
 
 import hashlib
 import re
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -17,16 +16,13 @@ FRONT: Final = ""
 CHANGES: Final = "c/"
 COMPARISONS: Final = "cmp/"
 RUNS: Final = "runs/"
+POINTS: Final = "points/"
 PACKAGES: Final = "p/"
 EXPERIMENTS: Final = "x/"
 CASES: Final = "b/"
 SIDES: Final = "sides/"
 ASV: Final = "asv/"
 DOCS: Final = "docs/"
-FEED: Final = "changes.atom"
-NOT_FOUND: Final = "404.html"
-
-INDEX: Final = "index.html"
 
 NAVIGATION: Final = (
     (PACKAGES, "Releases"),
@@ -37,14 +33,6 @@ NAVIGATION: Final = (
 """Links of every page, with their names; the documentation only if it was built."""
 TRUST: Final = f"{DOCS}decides/"
 """How a comparison decides, and how often it is wrong."""
-MOVED: Final = {
-    CHANGES: PACKAGES,
-    COMPARISONS: SIDES,
-    CASES: EXPERIMENTS,
-    "data/": DOCS,
-    "method/": TRUST,
-}
-"""Pages that were published and are gone, and those that have their content now."""
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
 """Names that are safe for a folder on every system (no leading dot)."""
@@ -55,15 +43,6 @@ _TRAPS: Final = re.compile(
 """Names that some systems reserve, and those that a file of the site could have."""
 
 
-def raw(folder: str, name: str) -> str:
-    """Return the address of a file of results, unchanged."""
-    return f"{folder}{quote(name)}.json"
-
-
-change_file = partial(raw, CHANGES)
-comparison_file = partial(raw, COMPARISONS)
-
-
 def file(address: str) -> str:
     """Return the file, below the site's folder, that is served at an address.
 
@@ -71,7 +50,7 @@ def file(address: str) -> str:
     'b/a b/index.html'
     """
     path = unquote(address.partition("?")[0].partition("#")[0])
-    return f"{path}{INDEX}" if not path or path.endswith("/") else path
+    return f"{path}index.html" if not path or path.endswith("/") else path
 
 
 def root(path: str) -> str:
@@ -82,23 +61,20 @@ def root(path: str) -> str:
     return "../" * path.count("/") or "./"
 
 
-def release(package: str, version: str) -> str:
-    """Return the address of one release of a package."""
-    return _below(PACKAGES, f"{package}/{version}")
+def raw(folder: str, name: str) -> str:
+    """Return the address of a file of results, unchanged."""
+    return f"{folder}{quote(name)}.json"
 
 
-@lru_cache(maxsize=8192)
 def _below(folder: str, name: str) -> str:
     """Return the address for a name, or for its digest if no folder can have that name."""
-    segments = name.split("/")
     is_safe = len(name) <= _LONGEST and all(
-        _SEGMENT.fullmatch(segment) and not _TRAPS.fullmatch(segment) for segment in segments
+        _SEGMENT.fullmatch(segment) and not _TRAPS.fullmatch(segment) for segment in name.split("/")
     )
-    if not is_safe:
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return f"{folder}~{digest}/"
-    quoted = quote(name, safe="/(),=+@'")
-    return f"{folder}{quoted}/"
+    if is_safe:
+        return folder + quote(name, safe="/(),=+@'") + "/"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{folder}~{digest}/"
 
 
 experiment = partial(_below, EXPERIMENTS)
@@ -106,6 +82,11 @@ case = partial(_below, CASES)
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
 package = partial(_below, PACKAGES)
+
+
+def release(package: str, version: str) -> str:
+    """Return the address of one release of a package."""
+    return _below(PACKAGES, f"{package}/{version}")
 
 
 def data_file(name: str) -> str:

@@ -30,8 +30,9 @@ _OWN: Final = 4  # pairs from which on only their own scatter counts
 StatementVerdict = Literal[
     "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
 ]
-DECIDED: Final = ("holds", "does not hold here")
-ANSWERED: Final = (*DECIDED, "cannot be asked here")
+_DECIDED: Final = ("holds", "does not hold here")
+_CANNOT: Final = "cannot be asked here"  # by a machine with too few cores
+ANSWERED: Final = (*_DECIDED, _CANNOT)
 
 
 def ratio(value: float | None) -> str:
@@ -39,7 +40,8 @@ def ratio(value: float | None) -> str:
     return formats.MISSING if value is None else significant(value)
 
 
-def _figure(ours: Interval | None) -> str:
+def figure(ours: Interval | None) -> str:
+    """Format a ratio with its interval, if it has one."""
     if ours is None or ours.ends is None:
         return ratio(ours.estimate if ours else None)
     return f"{ratio(ours.estimate)} ({'…'.join(map(ratio, ours.ends))})"
@@ -67,14 +69,6 @@ class Answer:
         if self.least is not None and self.most is not None:
             return f"{self.least:g} to {self.most:g}"
         return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
-
-    @property
-    def figure(self) -> str:
-        return _figure(self.ours)
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.statement} — {self.verdict}{f', {self.figure}' * bool(self.ours)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +118,21 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
     values, number = logs[:, 0] - logs[:, 1:].sum(axis=1), len(keys)
     kin = [np.log(figures) for side in sides for figures in side.kin if number < _OWN and figures]
     freedom = number - 1 + sum(len(log) - 1 for log in kin)
-    mean = float(values.mean())
-    ours = Interval(math.exp(mean), n=number)
+    ours = Interval(math.exp(values.mean()), n=number)
     if freedom:
         squares = number * values.var() + len(sides) * sum(len(log) * log.var() for log in kin)
-        half = student(freedom) * math.sqrt(squares / freedom / number)
-        ours = replace(ours, low=math.exp(mean - half), high=math.exp(mean + half))
+        ours = _between(ours, student(freedom) * math.sqrt(squares / freedom / number))
     means = zip(sides, logs.mean(axis=0), strict=True)
     figures = " against ".join(side.format(math.exp(log)) for side, log in means)
     often = f"over {number} {samples}" if number > 1 else "measured once"
     words = f"{figures}, {often}{', with the scatter of its kin' * bool(kin)}"
     return Evidence(ours, words, samples, machine)
+
+
+def _between(ours: Interval, half: float) -> Interval:
+    """Give a ratio its interval, whose half on the scale of logarithms this is."""
+    factor = math.exp(half)
+    return replace(ours, low=ours.estimate / factor, high=ours.estimate * factor)
 
 
 def inverse(ours: Interval) -> Interval:
@@ -148,8 +146,8 @@ def over(base: Interval, head: Interval) -> Interval:
     ours = Interval(head.estimate / base.estimate, n=min(base.n, head.n))
     if not base.ends or not head.ends:
         return ours
-    half = math.hypot(*(math.log(high / low) / 2 for low, high in (base.ends, head.ends)))
-    return replace(ours, low=ours.estimate / math.exp(half), high=ours.estimate * math.exp(half))
+    halves = (math.log(high / low) / 2 for low, high in (base.ends, head.ends))
+    return _between(ours, math.hypot(*halves))
 
 
 def served(
@@ -161,28 +159,28 @@ def served(
         machines.setdefault(run.run.machine.id, []).append(run)
     for own in machines.values():
         cases = {case.id: case.case for run in own for case in run.cases.values() if case.measured}
-        sides = [_side(own, cases, published.case_id(name, cases), metric) for name in names]
+        figures: dict[str, dict[Hashable, float]] = {case: {} for case in cases}
+        for summary in own:
+            for case in summary.cases.values():
+                for launch in case.usable:
+                    if metric in launch.metrics:
+                        key = summary.run.id, launch.round
+                        figures[case.id][key] = launch.metrics[metric]
+        sides = []
+        for id_ in (published.case_id(name, cases) for name in names):
+            kin = tuple(
+                [*values.values()]
+                for other, values in figures.items()
+                if id_ in cases and other != id_ and _kin(cases[other]) == _kin(cases[id_])
+            )
+            format_ = METRICS[metric].format
+            sides.append(Side(id_.partition("/")[2], format_, figures.get(id_, {}), kin))
         yield pairs(sides, "launches", own[0].run.machine)
 
 
-def _side(runs: Sequence[RunSummary], cases: Mapping[str, Case], id_: str, metric: str) -> Side:
-    figures: dict[str, dict[Hashable, float]] = {}
-    for run in (summary.run for summary in runs):
-        for result in run.results:
-            for launch in result.usable:
-                if metric in launch.metrics:
-                    own = figures.setdefault(result.case.id, {})
-                    own[run.id, launch.round] = launch.metrics[metric]
-    alike = [case for case in cases if case != id_ and _kin(cases, case) == _kin(cases, id_)]
-    kin = tuple([*figures[case].values()] for case in alike if case in figures)
-    own_figures = figures.get(id_, {})
-    return Side(id_.partition("/")[2], METRICS[metric].format, own_figures, kin)
-
-
-def _kin(cases: Mapping[str, Case], id_: str) -> Hashable:
+def _kin(case: Case) -> Hashable:
     """Return a key, equal for cases that scatter alike."""
-    case = cases.get(id_)
-    return case and (case.experiment, case.endpoint.name, case.python)
+    return case.experiment, case.endpoint.name, case.python
 
 
 def compared(
@@ -191,8 +189,7 @@ def compared(
     """Return what comparisons of two interpreters or settings say of two cases."""
     sides = [_cell(above), _cell(below)]
     of_two = (one for one in comparisons if one.base.kind in {"interpreter", "setting"})
-    rows = ((one, row.case) for one in of_two for row in one.cases)
-    for record, case in rows:
+    for record, case in ((one, row.case) for one in of_two for row in one.cases):
         finding = record.of(case.id, metric)
         cells = [_cell(case), _cell(_as_base(record, case))]
         if finding is None or sides not in (cells, cells[::-1]):
@@ -246,11 +243,13 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
     A machine that can answer it comes first, then comparisons before launches.
     """
     ranked = sorted(
-        known, key=lambda e: (not _cannot(shape, e), bool(e.comparison), e.rank), reverse=True
+        known,
+        key=lambda e: (_verdict(shape, e) != _CANNOT, bool(e.comparison), e.rank),
+        reverse=True,
     )
     first = ranked[0] if ranked else Evidence(None, "no figures", "launches")
     verdict, words = _verdict(shape, first), [first.words]
-    if verdict == "cannot be asked here":
+    if verdict == _CANNOT:
         ranked, words = [], [shape.cannot or ""]
     elif verdict == "does not hold here":
         words.append(shape.if_not or "no reason is known")
@@ -261,24 +260,18 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
         by_machine.setdefault(evidence.machine.id if evidence.machine else "", evidence)
     for name, other in by_machine.items():
         contrary = _verdict(shape, other)
-        if contrary in DECIDED and contrary != verdict:
-            words.append(f"on {name}: {contrary}, {_figure(other.ours)}")
+        if contrary in _DECIDED and contrary != verdict:
+            words.append(f"on {name}: {contrary}, {figure(other.ours)}")
     return Answer(
-        statement=shape.statement,
-        least=shape.least,
-        most=shape.most,
-        published=published if shape.published is None else shape.published,
-        ours=first.ours,
-        verdict=verdict,
-        reason="; ".join(words),
-        comparison=first.comparison.id if first.comparison else "",
+        shape.statement,
+        shape.least,
+        shape.most,
+        published if shape.published is None else shape.published,
+        first.ours,
+        verdict,
+        "; ".join(words),
+        first.comparison.id if first.comparison else "",
     )
-
-
-def _cannot(shape: Shape, evidence: Evidence) -> bool:
-    """Whether a machine has too few cores for a statement."""
-    cores = evidence.machine.cores if evidence.machine else 0
-    return shape.cannot is not None and cores < (shape.needs or math.inf)
 
 
 def _verdict(shape: Shape, evidence: Evidence) -> StatementVerdict:
@@ -286,8 +279,9 @@ def _verdict(shape: Shape, evidence: Evidence) -> StatementVerdict:
 
     Without an interval nothing is decided: the scatter of a single launch is unknown.
     """
-    if _cannot(shape, evidence):
-        return "cannot be asked here"
+    cores = evidence.machine.cores if evidence.machine else 0
+    if shape.cannot is not None and cores < (shape.needs or math.inf):
+        return _CANNOT
     if evidence.ours is None:
         return "not measured"
     low, high = evidence.ours.ends or (-math.inf, math.inf)

@@ -16,15 +16,9 @@ from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from observatory.matrix import titles
-from observatory.matrix.published import (
-    Published,
-    RunRatio,
-    SuiteDeclaration,
-    SuiteShape,
-    SuiteSide,
-)
+from observatory.matrix.published import Published, SuiteDeclaration, SuiteShape, SuiteSide
 from observatory.show import claims, tables
-from observatory.show.claims import ANSWERED, Answer, Evidence, Side, ratio
+from observatory.show.claims import ANSWERED, Answer, Side, ratio
 from observatory.show.tables import FigureTable
 from observatory.store import kinds
 from observatory.store.asv_results import Snapshot
@@ -79,25 +73,54 @@ def reference_runs(results: Path) -> list[RunSummary]:
     return kinds.read_each(recent, lambda path: summarise(kinds.read_at(Run, results, path)), [])
 
 
+def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[str]:
+    """List the experiments: those with servers, and suites with a source."""
+    return sorted({*published, *(suite.page for suite in suites if suite.page)})
+
+
 def of_run(summary: RunSummary, published: Mapping[str, Published]) -> tuple[Section, ...]:
     """Return the sections of a run; declared experiments come first."""
-    names = {case.case.experiment for case in summary.cases.values()}
-    ordered = sorted(names, key=lambda name: (name not in published, name))
-    return tuple(of_servers(name, [summary], published) for name in ordered)
+    own = {case.case.experiment for case in summary.cases.values()}
+    ordered = sorted(own, key=lambda name: (name not in published, name))
+    return tuple(experiment(name, [summary], published) for name in ordered)
 
 
 def experiment(
     name: str,
     runs: Sequence[RunSummary],
-    snapshots: Sequence[Snapshot],
     published: Mapping[str, Published],
-    suites: Iterable[SuiteDeclaration],
+    suites: Iterable[SuiteDeclaration] = (),
+    snapshots: Sequence[Snapshot] = (),
     comparisons: Sequence[Comparison] = (),
 ) -> Section:
-    """Return an experiment's section: of servers, then of benchmarks."""
-    section = of_servers(name, runs, published, comparisons)
-    own = [suite for suite in suites if suite.page == name]
-    for inside in of_suites(snapshots, own, section.runs):
+    """Return what runs and comparisons say of an experiment, then what its benchmarks do.
+
+    Tables are of the machine with most launches, and have the run with most of each case.
+    """
+    about, launches = published.get(name, Published()), Counter[str]()
+    measured = [
+        (run, case)
+        for run in sorted(runs, key=lambda summary: summary.run.started, reverse=True)
+        for case in run.cases.values()
+        if case.case.experiment == name
+    ]
+    for run, case in measured:
+        launches[run.run.machine.id] += case.measured
+    own = tuple({run.run.id: run for run, _ in measured}.values())
+    best: dict[str, CaseSummary] = {}
+    for run, case in measured:
+        if run.run.machine.id == launches.most_common(1)[0][0]:
+            best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
+    section = Section(
+        name,
+        about.question,
+        ". ".join(filter(None, (about.source, about.setting))),
+        claims.check(about, own, comparisons),
+        tables.of_cases([*best.values()], about),
+        (*about.notes, *_different(about.deviations)),
+        runs=own,
+    )
+    for inside in of_suites(snapshots, [suite for suite in suites if suite.page == name], own):
         section = replace(
             section,
             question=section.question or inside.question,
@@ -108,43 +131,6 @@ def experiment(
             measured=inside.measured,
         )
     return section
-
-
-def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[str]:
-    """List the experiments: those with servers, and suites with a source."""
-    return sorted({*published, *(suite.page for suite in suites if suite.page)})
-
-
-def of_servers(
-    name: str,
-    runs: Sequence[RunSummary],
-    published: Mapping[str, Published],
-    comparisons: Sequence[Comparison] = (),
-) -> Section:
-    """Return what runs and comparisons say of an experiment.
-
-    Tables are of the machine with most launches, and have the run with most of each case.
-    """
-    about, launches = published.get(name, Published()), Counter[str]()
-    measured: dict[str, list[CaseSummary]] = {}
-    own = []
-    for run in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
-        if cases := [case for case in run.cases.values() if case.case.experiment == name]:
-            own.append(run)
-            launches[run.run.machine.id] += sum(case.measured for case in cases)
-            measured.setdefault(run.run.machine.id, []).extend(cases)
-    best: dict[str, CaseSummary] = {}
-    for case in measured[launches.most_common(1)[0][0]] if launches else ():
-        best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
-    return Section(
-        experiment=name,
-        question=about.question,
-        source=". ".join(filter(None, (about.source, about.setting))),
-        answers=claims.check(about, own, comparisons),
-        tables=tables.of_cases([*best.values()], about),
-        notes=(*about.notes, *_different(about.deviations)),
-        runs=tuple(own),
-    )
 
 
 def _different(deviations: Iterable[str]) -> list[str]:
@@ -191,24 +177,21 @@ def _answer(
     runs: Sequence[RunSummary],
 ) -> Answer:
     sides = [_side(snapshots, suite, shape, side) for side in (shape.above, shape.below)]
-    evidence = claims.pairs(sides, "samples")
-    if shape.per is not None:
-        evidence = _over_served(evidence, shape.per, runs)
+    alone = claims.pairs(sides, "samples")
+    if per := shape.per:  # over the ratio of the servers, of the machine with most launches
+        known = claims.served(runs, Published(), (per.above, per.below), per.metric)
+        whole = max(known, key=lambda each: each.rank, default=None)
+        if alone.ours and whole and whole.ours:
+            note = f"{ratio(alone.ours.estimate)} alone, {ratio(whole.ours.estimate)} served"
+            ours, words = claims.over(whole.ours, alone.ours), f"{note}; {alone.words}"
+            alone = replace(alone, ours=ours, words=words)
+        else:
+            alone = replace(alone, ours=None, words="never in one run")
     above, below = str(shape.above.variant), str(shape.below.variant)
     same_python = shape.above.python == shape.below.python
     sources = suite.seconds(shape.above.python, shape.table, shape.where) if same_python else ()
     published = (row[above] / row[below] for row in sources if {above, below} <= row.keys())
-    return claims.answer(shape, [evidence], next(published, None))
-
-
-def _over_served(alone: Evidence, per: RunRatio, runs: Sequence[RunSummary]) -> Evidence:
-    """Divide a ratio by that of the servers, of the machine with most launches."""
-    known = claims.served(runs, Published(), (per.above, per.below), per.metric)
-    whole = max(known, key=lambda each: each.rank, default=None)
-    if alone.ours is None or whole is None or whole.ours is None:
-        return replace(alone, ours=None, words="never in one run")
-    note = f"{ratio(alone.ours.estimate)} alone, {ratio(whole.ours.estimate)} served"
-    return replace(alone, ours=claims.over(whole.ours, alone.ours), words=f"{note}; {alone.words}")
+    return claims.answer(shape, [alone], next(published, None))
 
 
 def _side(

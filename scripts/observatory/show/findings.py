@@ -1,4 +1,4 @@
-"""Experiments as text: the page of all findings, and runs on a terminal or in Markdown."""
+"""Experiments as text: the page of all findings, and runs, suites and points on a terminal."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.text import Text
 
 from duetbench.core.metrics import row as row_of
@@ -13,10 +14,12 @@ from duetbench.host.console import duration
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, escape, facts, grid
 from duetbench.report.run import describe_machine
-from observatory.show.claims import ratio
+from observatory.show.claims import Answer, figure, ratio
 from observatory.show.experiments import Section
-from observatory.show.tables import Cell, FigureTable, of_answers
+from observatory.show.tables import Cell, FigureTable
 from observatory.store.points import Points
+
+_WIDE: Final = 120  # columns of a terminal
 
 _FINDINGS: Final = """# Findings
 
@@ -42,39 +45,54 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, str])
     tally = ", ".join(f"{verdict} {number}" for verdict, number in verdicts)
     parts = [_FINDINGS, f"{formats.quantity(len(answers), 'statement')}: {tally}."]
     for name, section in experiments.items():
-        question = f"*{escape(section.question)}*" if section.question else ""
-        source = f"Published: {escape(section.source)}." if section.source else ""
-        parts += [f"## {escape(name)}", " ".join(filter(None, (question, source)))]
-        if section.measured:
-            parts.append(f"Inside the process: {section.measured}.")
-        if section.answers:
-            parts += _table(of_answers(section.answers))
+        inside = f"Inside the process: {section.measured}." if section.measured else ""
+        parts += [f"## {escape(name)}", _about(section), inside, _answers(section.answers)]
     parts.append("# Figures")
     parts.append(
         "Measured figures have the 95 % interval over the launches of the run with most of them."
     )
     for table in (table for section in flat for table in section.tables):
         if rows := tuple(row for row in table.rows if any(c.published for c in row.cells)):
-            parts += (f"**{escape(table.title)}**", *_table(replace(table, rows=rows)))
+            parts += _table(replace(table, rows=rows))
     runs = {run.run.id: run.run for section in flat for run in section.runs}
     parts.append("# Runs and comparisons")
     machines = {run.machine.id: run.machine for run in runs.values()}
     parts += [escape(describe_machine(machine)) for machine in machines.values()]
     files = (*sorted(runs), *sorted({a.comparison for a in answers if a.comparison}))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
+    return _joined(parts)
+
+
+def _joined(parts: Iterable[str]) -> str:
     lines = "\n\n".join(filter(None, parts)).splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
+def _about(section: Section) -> str:
+    question = f"*{escape(section.question)}*" if section.question else ""
+    source = f"Published: {escape(section.source)}." if section.source else ""
+    return " ".join(filter(None, (question, source)))
+
+
+def _answers(answers: Iterable[Answer]) -> str:
+    """Write statements with their verdicts; nothing without statements."""
+    head = ("statement", "expected", "published", "ours", "verdict")
+    rows = [
+        (a.statement, a.expected, ratio(a.published), figure(a.ours), f"{a.verdict}: {a.reason}")
+        for a in answers
+    ]
+    return grid(head, ("---", *["---:"] * 3, "---"), rows) if rows else ""
+
+
 def _table(content: FigureTable) -> Iterator[str]:
     """Write one table; a published figure follows the measured one."""
-    marked = [content.marks] * content.marked
-    head = [*content.keys, *content.columns, *marked]
-    align = [*["---"] * len(content.keys), *["---:"] * len(content.columns), *["---"] * len(marked)]
-    rows = ([*row.keys, *map(_cell, row.cells), *[row.marks] * len(marked)] for row in content.rows)
+    flags = ["flags"] * content.flagged
+    head = [*content.keys, *content.columns, *flags]
+    align = [*["---"] * len(content.keys), *["---:"] * len(content.columns), *["---"] * len(flags)]
+    rows = ([*row.keys, *map(_cell, row.cells), *[row.flags] * len(flags)] for row in content.rows)
+    yield f"**{escape(content.title)}**"
     yield grid(head, align, rows)
-    if content.notes:
-        yield facts(("", note) for note in content.notes)
+    yield facts(("", note) for note in content.notes)
 
 
 def _cell(cell: Cell) -> str:
@@ -82,50 +100,32 @@ def _cell(cell: Cell) -> str:
     return f"{ours}; published {cell.published}" if cell.published else ours
 
 
-def of_sections(
-    head: Iterable[tuple[str, str]], sections: Iterable[Section]
-) -> Iterator[formats.Section]:
-    """Return what the experiments of a run found: a line per figure, which fits any terminal."""
-    yield formats.Section("", [*head])
+def print_sections(
+    console: Console, title: str, head: Iterable[tuple[str, str]], sections: Iterable[Section]
+) -> None:
+    """Print what the experiments of a run, or suites, found: every answer and every figure.
+
+    A narrow terminal, whose tables would have cut figures, gets the Markdown itself.
+    """
+    parts = [f"# {escape(title)}", facts(head)]
     for section in sections:
-        lines = [("", section.question), ("published", section.source)]
-        for answer in section.answers:
-            expected = f"expected {answer.expected}, published {ratio(answer.published)}"
-            lines.append(("", "; ".join(filter(None, (answer.sentence, expected, answer.reason)))))
-        lines += [("", note) for note in section.notes]
-        yield formats.Section(section.experiment, [line for line in lines if line[1]])
-        for table in section.tables:
-            notes = [("", note) for note in table.notes]
-            columns = ("case", "metric", "ours", "95 %", "published")
-            yield formats.Section(table.title, notes, columns, [*_lines(table)])
-
-
-def _lines(table: FigureTable) -> Iterator[tuple[str, ...]]:
-    for row in table.rows:
-        name = " ".join(row.keys)
-        for column, cell in zip(table.columns, row.cells, strict=True):
-            yield name, column, cell.ours, cell.interval, cell.published
-        if row.marks:
-            yield name, table.marks, row.marks, "", ""
-
-
-def print_sections(console: Console, title: str, parts: Iterable[formats.Section]) -> None:
-    """Print a page of sections."""
-    console.print(Text(title, style="bold"))
-    for part in parts:
-        formats.print_section(console, part)
+        notes = facts(("", note) for note in section.notes)
+        parts += [f"## {escape(section.experiment)}", _about(section), _answers(section.answers)]
+        parts += [notes, *(part for table in section.tables for part in _table(table))]
+    text, wide = _joined(parts), console.is_terminal and console.width >= _WIDE
+    console.print(Markdown(text) if wide else Text(text), soft_wrap=not wide)
     console.print(GLOSSARY)
 
 
 def print_points(console: Console, points: Points) -> None:
     """Print each case of anchored points with its intervals, and those without a point."""
     rows = [
-        [
+        (
             case.case,
             row_of(point.metric).title,
             formats.change(point.interval),
             formats.ends(point.interval),
-        ]
+        )
         for case in points.cases
         for point in case.points
     ]

@@ -6,7 +6,7 @@ neither is a figure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -14,16 +14,13 @@ from duetbench.core import units
 from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.load.summary import CaseSummary
 from duetbench.report import formats
-from duetbench.report.run import explain_flags, failed_launches
+from duetbench.report.run import notes
 from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
 from observatory.matrix.published import Published, SuiteDeclaration, SuiteTable
-from observatory.show.claims import Answer, ratio
+from observatory.show.claims import ratio
 from observatory.store.asv_results import Reading, Snapshot
 
-_FORMATS: Final[dict[str, units.Formatter]] = {
-    "seconds": units.seconds,
-    "bytes": units.size,
-}
+_FORMATS: Final = {"seconds": units.seconds, "bytes": units.size}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +33,16 @@ class Cell:
     ours: str
     interval: str = ""
     published: str = ""
-    case: str = field(default="", compare=False)
+    case: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One row: its keys, its cells, and its flags, or a verdict."""
+    """One row: its keys, its cells, and its flags."""
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
-    marks: str = ""
+    flags: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +54,10 @@ class FigureTable:
     columns: tuple[str, ...]
     rows: tuple[FigureRow, ...]
     notes: tuple[str, ...] = ()
-    marks: str = "flags"
 
     @property
-    def marked(self) -> bool:
-        return any(row.marks for row in self.rows)
-
-
-def of_answers(answers: Iterable[Answer]) -> FigureTable:
-    """Make a table of an experiment's statements with their verdicts."""
-    rows = (
-        FigureRow(
-            (answer.statement,),
-            (Cell(answer.expected), Cell(ratio(answer.published)), Cell(answer.figure)),
-            ": ".join(filter(None, (answer.verdict, answer.reason))),
-        )
-        for answer in answers
-    )
-    columns = ("expected", "published", "ours")
-    title = "Do its statements hold here?"
-    return FigureTable(title, ("statement",), columns, tuple(rows), marks="verdict")
+    def flagged(self) -> bool:
+        return any(row.flags for row in self.rows)
 
 
 def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
@@ -92,10 +73,9 @@ def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTabl
             tables.append(_table(layout, chosen, about))
     if rest:
         title = "Further cases" if tables else "All cases"
-        columns = (name for name in COLUMNS if any(name in case.metrics for case in rest))
-        layout = TableLayout(
-            title=title, select=("*",), keys=("id",), columns=tuple(columns) or ("throughput",)
-        )
+        columns = tuple(name for name in COLUMNS if any(name in case.metrics for case in rest))
+        columns = columns or ("throughput",)
+        layout = TableLayout(title=title, select=("*",), keys=("id",), columns=columns)
         tables.append(_table(layout, rest, about))
     return tuple(tables)
 
@@ -119,7 +99,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
         tuple(KEYS[key].title for key in keys),
         tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
         tuple(rows),
-        tuple(filter(None, (layout.note, *_notes(cases, keys)))),
+        tuple(filter(None, (layout.note, *notes(cases)))),
     )
 
 
@@ -141,20 +121,6 @@ def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:
     return Cell(ours if case.status == "measured" else case.status, interval, published, case.id)
 
 
-def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
-    """Explain each flag, then why cases failed or were not launched."""
-    yield from explain_flags(cases)
-    lost: dict[str, list[str]] = {}
-    for case in cases:
-        name = " ".join(_keys(case, keys))
-        if case.failures:
-            yield f"{name}: {failed_launches(case)}"
-        if case.missing:
-            lost.setdefault(case.missing, []).append(name)
-    for reason, names in lost.items():
-        yield f"{', '.join(names)}: not measured: {reason}"
-
-
 def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, ...]:
     """Make the tables of a suite that have figures: a column for each environment."""
     tables = (_benchmarks(snapshot, suite, table) for table in suite.tables)
@@ -162,19 +128,18 @@ def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, 
 
 
 def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
+    """Make a table of benchmarks: a row for each benchmark with its parameters."""
     names = (*table.keys, table.variant) if table.variant else ()
     rows: dict[tuple[str, ...], dict[int, Reading]] = {}
     readings = snapshot.of(table.benchmark)
     for reading in readings:
-        key = tuple(reading.param[name] for name in names) or (label(reading),)
+        key = tuple(reading.param[name] for name in names) or (_label(reading),)
         for place, column in enumerate(table.columns):
             if column.python == reading.python and column.stack in {None, reading.stack}:
                 rows.setdefault(key, {})[place] = reading
     spreads = [reading.spread for reading in readings if reading.spread is not None]
-    note = (
-        "figures are medians; half of their samples lie within "
-        f"±{units.significant(100 * max(spreads, default=0.0), 2)} % in the widest case"
-    )
+    widest = units.significant(100 * max(spreads, default=0.0), 2)
+    note = f"figures are medians; half of their samples lie within ±{widest} % in the widest case"
     return FigureTable(
         table.title,
         names or ("what",),
@@ -201,15 +166,15 @@ def _readings(
             yield Cell(ratio(above / below if above is not None and below else None))
             continue
         sources = suite.seconds(column.python, table.name, where) if column.python else ()
-        published = [source[key[-1]] for source in sources if key[-1] in source]
+        published = [units.seconds(source[key[-1]]) for source in sources if key[-1] in source]
         figure = formats.MISSING
         if reading := row.get(place):
-            write = _FORMATS.get(reading.unit, units.significant)
+            write = _FORMATS.get(reading.unit, units.plain)
             figure = "failed" if reading.value is None else write(reading.value)
-        yield Cell(figure, published=", ".join(map(units.seconds, published)))
+        yield Cell(figure, published=", ".join(published))
 
 
-def label(reading: Reading) -> str:
+def _label(reading: Reading) -> str:
     """Describe a benchmark and its parameters: `validate: 20, json` rather than asv's name."""
     *_, kind, function = reading.benchmark.split(".")
     if kind == reading.benchmark.partition(".")[0]:  # a function of the module, in no class

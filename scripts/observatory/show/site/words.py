@@ -1,7 +1,6 @@
 """What only pages of a site say, and the templates that contain it."""
 
 import re
-import sys
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
@@ -9,15 +8,12 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.app.case_names import name
+from duetbench.app import case_names
 from duetbench.core.text import visible
 from duetbench.report import formats
-from duetbench.report.formats import quantity
 from duetbench.report.html import comparison_page
 from observatory.matrix.titles import experiment
-from observatory.show import addresses
-
-__all__ = ["name", "quantity"]
+from observatory.show import addresses, claims, quoting
 
 _HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]+>")
@@ -33,14 +29,14 @@ def utc(time: float | str | datetime) -> datetime:
     return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def iso(time: float | str | datetime) -> str:
-    """Write a moment for programs: `2026-11-20T03:00:00Z`."""
-    return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def day(time: float | str | datetime) -> str:
     """Write a day for readers: `20 Nov 2026`."""
     return f"{utc(time).day} {utc(time):%b %Y}"
+
+
+def date(time: float | str | datetime) -> Markup:
+    """Mark up a day for readers, who see it on one line."""
+    return Markup('<time datetime="{:%Y-%m-%d}">{}</time>').format(utc(time), day(time))
 
 
 def unbroken(sentence: str) -> Markup:
@@ -78,12 +74,13 @@ def fill(template: str, **context: Any) -> Markup:
 def _environment() -> jinja2.Environment:
     """Return the environment of all pages: that of a comparison's file, with more templates."""
     shared = comparison_page.environment()
-    own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
+    own = jinja2.PackageLoader("observatory.show.site", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    own_filters = (day, iso, prose, labelled)
+    own_filters = (date, prose, labelled, unbroken)
     filters = (*own_filters, formats.change, formats.ends, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
-    names = {"at": addresses, "topic_of": experiment}
-    site.globals = {**shared.globals, **names, "words": sys.modules[__name__]}
+    names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
+    names |= {"topic_of": experiment, "name_of": case_names.name}
+    site.globals = {**shared.globals, **names}
     return site

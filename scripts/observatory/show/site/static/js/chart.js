@@ -19,7 +19,7 @@ import { change, day, interval, quotient, times } from "./formats.js";
  * @property {(number | null)[]} high
  */
 /**
- * A case on one machine, as `pages/trends.py` writes it.
+ * A case on one machine, as `trends.py` writes it.
  * @typedef {object} Table
  * @property {string} label
  * @property {string} anchor

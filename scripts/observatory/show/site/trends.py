@@ -15,29 +15,20 @@ from duetbench.report import formats
 from observatory.show import addresses as at
 from observatory.show import quoting
 from observatory.show.claims import over
-from observatory.show.site.charts import TONES, Caption
-from observatory.show.site.pages.site import Site
+from observatory.show.site.charts import TONES
+from observatory.show.site.site import Site
 from observatory.show.site.words import day, fill, utc
-from observatory.store.change import Change
 from observatory.trend import table as history
-from observatory.trend.quotes import Quote
-from observatory.trend.table import Figures, Nights, Point, Table
+from observatory.trend.table import Figures, Nights, Table
 
 FORMAT: Final = 6
 """Version of the data files; it rises with every change of their meaning."""
-YEAR: Final = 400
-"""Newest nights on the first page."""
-ROWS: Final = 150
-"""Most rows of the table below a chart; the data file has all figures."""
-
+_YEAR: Final = 400  # newest nights on the first page
+_ROWS: Final = 150  # most rows of the table below a chart; the data file has all figures
 _LINE: Final = (
     "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
     "figure by themselves."
 )
-_DIGITS: Final = 5
-"""Digits of figures in data files."""
-
-Document = dict[str, Any]
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
@@ -48,37 +39,25 @@ def metrics(table: Table, case: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name != first))
 
 
-def newest(table: Table, case: str, metric: str) -> Point:
-    """Return the point of the last night that planned a case."""
-    return history.points(table, case, metric, [int(table.planned_nights(case)[-1])])[0]
-
-
-def title(metric: str) -> str:
-    """Return the title of a metric, which says that the figures are ratios."""
-    return f"{quoting.title(metric)}, compared with the fixed stack"
-
-
 def write(ratio: float) -> str:
     """Write a ratio to the anchor."""
     return f"{units.significant(ratio, 4)} ×"
 
 
-def cells(point: Point) -> tuple[str, str, str]:
-    """Return a night's ratio and its interval, or why it is missing."""
-    if (figure := point.figure) is None:
-        return formats.MISSING, "", point.reason
-    return write(figure.estimate), formats.spread(write, figure), ""
+def _title(metric: str) -> str:
+    return f"{quoting.title(metric)}, compared with the fixed stack"
 
 
 def document(
     site: Site, case: str, series: Mapping[Table, Nights], only: str = "", package: str = ""
-) -> Document:
+) -> dict[str, Any]:
     """Make a case's data file: its series in these nights, or one metric's, with marks."""
     tables = []
     for table, of in series.items():
         headers = [table.nights[night] for night in of.tolist()]
         shown = [metric for metric in metrics(table, case) if only in {"", metric}]
         figures = table.figures[of, table.row(case)]
+        own = {name: figures[:, table.metrics.index(name)].T for name in shown}
         tables.append(
             {
                 "label": table.machine,
@@ -88,21 +67,26 @@ def document(
                 "time": [header.time for header in headers],
                 "note": [header.reason(case) for header in headers],
                 "duets": figures[..., 3].max(axis=1).astype(int).tolist(),
-                "metrics": [_metric(name, figures[:, table.metrics.index(name)]) for name in shown],
+                "metrics": [
+                    {
+                        "name": name,
+                        "title": _title(name),
+                        "better": METRICS[name].better if name in METRICS else "lower",
+                        "mean": _rounded(mean),
+                        "low": _rounded(low),
+                        "high": _rounded(high),
+                    }
+                    for name, (mean, low, high, _) in own.items()
+                ],
                 "changes": [m for name in shown for m in marks(site, case, name, package)],
             }
         )
     return {"format": FORMAT, "case": case, "tables": tables}
 
 
-def _metric(name: str, figures: Figures) -> dict[str, Any]:
-    """Describe a metric's series, rounded; None stands for a missing figure."""
-    columns = {
-        end: [None if math.isnan(one) else float(f"{one:.{_DIGITS}g}") for one in column.tolist()]
-        for end, column in zip(("mean", "low", "high"), figures.T, strict=False)
-    }
-    better = METRICS[name].better if name in METRICS else "lower"
-    return {"name": name, "title": title(name), "better": better, **columns}
+def _rounded(figures: Figures) -> list[float | None]:
+    """Round to five digits; None stands for a missing figure."""
+    return [None if math.isnan(one) else float(f"{one:.5g}") for one in figures.tolist()]
 
 
 def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
@@ -111,31 +95,16 @@ def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dic
     Those of one package are named by their versions. They have no size: what a release did alone
     is not the step of a line of all packages.
     """
-    entries: list[tuple[Quote | Change, str, str, str]] = [
-        (
-            quote,
-            quote.version if package else " ".join(quote.key),
-            quoting.finding(quote, within=True),
-            at.release(*quote.key),
-        )
-        for quote in site.quotes.values()
-        if quote.metric == metric and alike(quote.case, case) and package in {"", quote.package}
-    ]
-    entries += [
-        (record, "release not known", quoting.sentence(record), site.story(record))
-        for record in site.changes
-        if not (site.quote(record) or package)
-        if (record.series.case, record.series.metric) == (case, metric)
-    ]
-    for event, name, label, href in entries:
-        yield {
-            "metric": metric,
-            "time": int(event.when.timestamp()),
-            "name": name,
-            "tone": TONES.get(event.verdict, "open"),
-            "label": label,
-            "href": href,
-        }
+    for quote in site.quotes.values():
+        if quote.metric == metric and alike(quote.case, case) and package in {"", quote.package}:
+            yield {
+                "metric": metric,
+                "time": int(quote.when.timestamp()),
+                "name": quote.version if package else " ".join(quote.key),
+                "tone": TONES.get(quote.verdict, "open"),
+                "label": quoting.finding(quote, within=True),
+                "href": at.release(*quote.key),
+            }
 
 
 def alike(case: str, other: str) -> bool:
@@ -150,9 +119,10 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     None without two figures against one anchor.
     """
     name, metric = case_names.name(case), next(iter(metrics(table, case)), "")
-    points = history.points(table, case, metric, table.planned_nights(case)[-YEAR:].tolist())
+    nights = table.planned_nights(case)[-_YEAR:].tolist() if metric and name.known else ()
+    points = history.points(table, case, metric, nights) if nights else ()
     known = [(point.night, point.figure) for point in points if point.figure]
-    if not (metric and name.known) or len(known) < 2:
+    if len(known) < 2:
         return None
     change, begun = over(known[0][1], known[-1][1]), day(known[0][0].time)
     month = begun.partition(" ")[2]
@@ -161,12 +131,11 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     return f"{name.what} takes what it took in {month}", begun, change
 
 
-def trend(case: str, table: Table) -> Markup:
-    """Make a case's chart, which a script draws from its data file; `table` is the first there."""
+def whole(case: str, table: Table) -> Markup:
+    """Chart all nights of a case, and let readers choose among its figures."""
     metric = next(iter(metrics(table, case)), "")
     config = {"source": at.data_file(case), "metric": metric}
-    about = Caption("trend", quoting.title(metric), _LINE)
-    return chart(about, config, case, table, table.planned_nights(case))
+    return chart(_LINE, config, case, table, table.planned_nights(case))
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
@@ -179,21 +148,25 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
-    of = table.planned_nights(case)[-YEAR:]
+    of = table.planned_nights(case)[-_YEAR:]
     config = {"document": document(site, case, {table: of}, metric), "metric": metric}
-    about = Caption("trend", quoting.title(metric), f"{text}On {name.variant}. {_LINE}")
-    return chart(about, config, case, table, of), finding
+    return chart(f"{text}On {name.variant}. {_LINE}", config, case, table, of), finding
 
 
-def chart(about: Caption, config: Mapping[str, Any], case: str, table: Table, of: Nights) -> Markup:
+def chart(
+    caption: str, config: Mapping[str, Any], case: str, table: Table, of: Nights, title: str = ""
+) -> Markup:
     """Make a figure that a script draws: from the data file `source`, or the `document` itself.
 
     Of a data file, readers can choose among all figures. Below is a table of the newest points.
     """
     metric = config["metric"]
-    points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
-    rows = [
-        (f"{utc(p.night.time):%Y-%m-%d}", p.night.version or p.night.id, *cells(p))
-        for p in reversed(points)
-    ]
-    return fill("plot.html.j2", about=about, config=config, title=title(metric), rows=rows)
+    points = history.points(table, case, metric, of[-_ROWS:].tolist()) if metric else ()
+    rows = []
+    for point in reversed(points):
+        night, figure = point.night, point.figure
+        ratio = write(figure.estimate) if figure else formats.MISSING
+        cells = (ratio, formats.spread(write, figure), point.reason)
+        rows.append((f"{utc(night.time):%Y-%m-%d}", night.version or night.id, *cells))
+    about = {"title": title or quoting.title(metric), "caption": caption, "figure": _title(metric)}
+    return fill("plot.html.j2", about=about, config=config, rows=rows)

@@ -1,8 +1,7 @@
 """The content of all pages, and the files that they become.
 
-Every kind of page is a function `pages(site) -> Iterator[Page]`, and a template in `templates/`;
-`build.KINDS` lists them. Pages read only the site, and no clock: the same `results/` give the same
-bytes.
+Every kind of page is a function of `pages`, and a template in `templates/`. Pages read only the
+site, and no clock: the same `results/` give the same bytes.
 """
 
 import os
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 from duetbench.core.comparison import Comparison
 from duetbench.load.summary import RunSummary
 from observatory.matrix.published import Published, load_published, read_suites
-from observatory.show import addresses, experiments, quoting
+from observatory.show import addresses, experiments
 from observatory.show.experiments import Section, reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
@@ -39,18 +38,6 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     return {key: tuple(values) for key, values in groups.items()}
 
 
-def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V | W:
-    """Make one thing of the site; if that fails in any way, say so, and return `instead`.
-
-    A file may be well-formed and make no sense: it must not stop the pages of others.
-    """
-    try:
-        return make()
-    except Exception as problem:
-        broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
-        return instead
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page or a data file at an address, and the function that makes its text.
@@ -69,31 +56,51 @@ class Site:
 
     Attributes:
         root: The checkout.
-        base: Address of the site, with a slash at its end; empty if unknown. Links are relative
-            anyway.
-        documented: Whether the site has the documentation, at `addresses.DOCS`.
-        broken: Sentences on pages that could not be made so far.
+        output: The folder of the site, in which the documentation and asv's site may be.
+        broken: Sentences on pages and files that could not be made so far.
     """
 
     root: Path
     results: Path
     sources: Sources
-    base: str = ""
-    documented: bool = False
+    output: Path = Path()
     broken: list[str] = field(default_factory=list)
+
+    def spare(self, title: str, make: Callable[[], V], instead: W) -> V | W:
+        """Make one thing of the site; if that fails in any way, say so, and return `instead`.
+
+        A file may be well-formed and make no sense: it must not stop the pages of others.
+        """
+        try:
+            return make()
+        except Exception as problem:
+            reason = f"{type(problem).__name__}: {problem!s:.200}"
+            self.broken.append(f"{title}: cannot be shown ({reason})")
+            return instead
 
     def page(
         self, address: str, title: str, template: str, context: Callable[[], Context] = dict
     ) -> Page:
         """Return the page of a template; its context may set another title, and a description.
 
-        Templates also have `site`, `path`, `root` (see `addresses.root`), `at` (the addresses),
-        `quoting`, and the functions and filters of `words`.
+        Templates also have `site`, `path`, `root` (see `addresses.root`), and the names and filters
+        of `words`.
         """
         path = addresses.file(address)
-        usual = {"site": self, "path": path, "root": addresses.root(path), "quoting": quoting}
+        usual = {"site": self, "path": path, "root": addresses.root(path)}
         usual |= {"title": title, "description": ""}
         return Page(address, title, lambda: fill(f"{template}.html.j2", **{**usual, **context()}))
+
+    @cached_property
+    def documented(self) -> Path | None:
+        """The index of the documentation's own search; None: the site has no documentation."""
+        index = self.output / addresses.DOCS / "searchindex.js"
+        return index if index.is_file() else None
+
+    @cached_property
+    def with_asv(self) -> bool:
+        """Whether asv's own site is beside."""
+        return (self.output / addresses.ASV).is_dir()
 
     @cached_property
     def repository(self) -> str:
@@ -106,11 +113,6 @@ class Site:
         return load_published(self.root)
 
     @cached_property
-    def planned(self) -> frozenset[str]:
-        """All cases with a page: those that any night or run planned."""
-        return frozenset({*self.cases, *self.sources.planned})
-
-    @cached_property
     def newest(self) -> tuple[RunSummary, ...]:
         """The newest runs of each machine and profile, summarised, the newest first."""
         runs = [each for each in reference_runs(self.results) if each.run.id in self.sources.runs]
@@ -119,8 +121,7 @@ class Site:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Confirmed changes, newest first."""
-        by_time = sorted(self.sources.changes, key=lambda c: (c.when, c.id), reverse=True)
-        return tuple(by_time)
+        return tuple(sorted(self.sources.changes, key=lambda c: (c.when, c.id), reverse=True))
 
     @cached_property
     def comparisons(self) -> Mapping[str, Comparison]:
@@ -130,28 +131,24 @@ class Site:
     @cached_property
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
-        suites, folder = read_suites(self.root), self.results / "asv"
-        inside = spare(self.broken, "asv's results", partial(asv_results.read, folder, []), ())
+        suites, inside = read_suites(self.root), asv_results.read(self.results / "asv", [])
         declared = experiments.names(self.published, suites)
         measured = {case.case.experiment for run in self.newest for case in run.cases.values()}
-        rest = (self.newest, inside, self.published, suites, self.sources.comparisons)
+        rest = (self.newest, self.published, suites, inside, self.sources.comparisons)
         return {
-            name: spare(
-                self.broken, name, partial(experiments.experiment, name, *rest), Section(name)
-            )
+            name: self.spare(name, partial(experiments.experiment, name, *rest), Section(name))
             for name in (*declared, *sorted(measured - {*declared}))
         }
 
     @cached_property
     def effects(self) -> Mapping[ReleaseAxis, Mapping[str, Result]]:
         """What each release did, by axis and version."""
-        make = partial(judged, axes(self.sources.points))
-        return spare(self.broken, "Releases", make, {})
+        return self.spare("Releases", lambda: judged(axes(self.sources.points)), {})
 
     @cached_property
     def quotes(self) -> Mapping[Key, Quote]:
         """The size of each release that did something, newest first."""
-        return spare(self.broken, "Releases", lambda: quotes(self.effects, self.changes), {})
+        return self.spare("Releases", lambda: quotes(self.effects, self.changes), {})
 
     @cached_property
     def packages(self) -> tuple[str, ...]:
@@ -166,10 +163,17 @@ class Site:
         return frozenset(compared | self.quotes.keys())
 
     @cached_property
-    def raw(self) -> Mapping[str, str]:
-        """Addresses of the files of runs and points, by id."""
-        points = {record.id: addresses.raw("points/", record.id) for record in self.sources.points}
-        return points | {name: addresses.raw(addresses.RUNS, name) for name in self.sources.runs}
+    def files(self) -> Mapping[str, tuple[str, Path]]:
+        """The address and the file of every run, point, change and comparison, by id."""
+        of, raw = self.sources, addresses.raw
+        files = {name: (raw(addresses.RUNS, name), path) for name, path in of.runs.items()}
+        for folder, records in (
+            (addresses.POINTS, of.points),
+            (addresses.CHANGES, of.changes),
+            (addresses.COMPARISONS, of.comparisons),
+        ):
+            files |= {one.id: (raw(folder, one.id), self.results / one.path) for one in records}
+        return files
 
     def quote(self, record: Change) -> Quote | None:
         """Return the quoted size of the release that a change names first."""
@@ -180,13 +184,14 @@ class Site:
         if quote := self.quote(record):
             return addresses.release(*quote.key)
         case = record.series.case
-        return f"{addresses.case(case)}#{record.id}" if case in self.planned else addresses.PACKAGES
+        return f"{addresses.case(case)}#{record.id}" if case in self.cases else addresses.PACKAGES
 
     @cached_property
     def cases(self) -> Mapping[str, tuple[Table, ...]]:
         """Each case of a trend with the tables that have it, that with most nights first."""
         pairs = ((case, table) for table in self.sources.tables for case in table.cases)
-        return group(sorted(pairs, key=lambda pair: (-pair[1].length(pair[0]), pair[1].machine)))
+        ordered = sorted(pairs, key=lambda p: (p[0], -p[1].length(p[0]), p[1].machine))
+        return group(ordered)
 
     @cached_property
     def changes_by_case(self) -> Mapping[str, tuple[Change, ...]]:
