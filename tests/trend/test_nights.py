@@ -180,7 +180,7 @@ def test_a_night_from_its_plan_to_the_history(
     done = bench(*push, bench.results, "--plan", plan)
     assert done.code == 0, done
     done = bench("observatory", "history", "pull", "--to", bench.folder / "all")
-    assert ": 3 new files, " in done.out
+    assert ": 3 new files" in done.out
     (record,) = kinds.read_all(NightRecord, bench.folder / "all")
     assert record.status == "complete"
 

@@ -13,8 +13,8 @@ from duetbench.host import files as files_
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.matrix.checkout import Checkout
-from observatory.store.history_branch import BRANCH, pull, push, remote_of, tracked_files
-from observatory.store.kinds import File, collect
+from observatory.store.history_branch import BRANCH, pull, push, remote_of
+from observatory.store.kinds import collect
 from observatory.store.night import NightPlan, NightRecord, outcome
 
 history_app = Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -62,19 +62,9 @@ def pull_command(
     """
     project = Checkout.here()
     where, results = remote_of(project.root, remote), to or project.results
-    if alone:
-        committed = tracked_files(results)
-        for path in committed:
-            path.unlink(missing_ok=True)
-        errors().say(f"{len(committed)} committed measurements are left out")
-    pulled = pull(where, results, log=errors().say)
-    if pulled.tip is None:
-        Console().say(f"there is no branch {BRANCH}: the history is empty so far")
-    else:
-        Console().say(
-            f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
-            f"newer contents, {pulled.unchanged} unchanged"
-        )
+    tip, written = pull(where, results, errors().say, alone=alone)
+    state = f"history at {tip[:8]}" if tip else f"there is no branch {BRANCH} yet"
+    Console().say(f"{state}: {written} new files")
 
 
 @history_app.command("push")
@@ -110,14 +100,14 @@ def push_command(
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
         record = outcome(files_.read(NightPlan, plan), runs)
-        files = (*files, File(record.path, files_.encode(record), replaceable=True))
+        files[record.path] = files_.encode(record)
     if not files:
         Console().say(f"{folder}: nothing to push")
         return
     where = remote_of(paths.project_root(), remote)
     subject = f"Night {record.id}: {record.status}" if record else "Results"
-    pushed = push(files, where, subject=subject, log=warn)
-    known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
+    pushed = push(files, where, subject, warn)
+    known = f"{len(pushed.there)} were known already"
     Console().say(f"{len(pushed.added)} files added to {BRANCH}, {known}")
     if pushed.conflicts:
         sentence = (
