@@ -51,7 +51,7 @@ def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None
 
 
 def test_the_nights_duets_fit_their_budget() -> None:
-    """Nearly all cases get five duets; with more cases than that they take turns in the fifth."""
+    """Nearly all cases get five duets; with more cases than that some have four."""
     nightly = Checkout.here("nightly").plan()
     servers = Counter(map(server_of, nightly.cases))
     costs = ((*duet_seconds(item), servers[server_of(item)]) for item in nightly.cases)

@@ -101,13 +101,13 @@ def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
     second = assignment(path, 2)
     assert second is not None
     run = arrived(2, night=None, shard=None)
-    assert (second.begin(run).night, second.begin(run).shard) == (NIGHT.id, 2)
+    assert (second.mark(run).night, second.mark(run).shard) == (NIGHT.id, 2)
     for wrong, sentence in (
         (run.model_copy(update={"machine": night_run(0, A).machine}), f"is for the machine {B}"),
         (run.model_copy(update={"commit": "0" * 40}), "measures commit 3f2a9c173f2a"),
     ):
         with pytest.raises(UsageError, match=sentence):
-            second.begin(wrong)
+            second.mark(wrong)
 
 
 def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:

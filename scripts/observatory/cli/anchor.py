@@ -63,19 +63,19 @@ def run_command(
         if select:
             raise UsageError("--plan selects the cases: leave --select out")
         assigned.require(machine.fingerprint().id, commit)
-        checkout = replace(checkout, profile=assigned.plan.profile)
-        globs, seed = tuple(case.id for case in assigned.plan.cases), assigned.plan.seed
+        plan = assigned.shard.plan
+        checkout = replace(checkout, profile=plan.profile)
+        globs, seed = tuple(case.id for case in plan.cases), plan.seed
     files.require_room(folder)
     clean_up(console)
     saved = list[Points]()
 
     def keep(measured: Points) -> None:  # what a sandbox hands out, whatever ends it
-        marks = {} if assigned is None else assigned.marks(measured.id)
-        saved[:] = [measured.model_copy(update=marks)]
+        saved[:] = [assigned.mark(measured) if assigned else measured]
         files.save(folder, saved[0])
 
-    label, limit = "the checkout" if dirty or not commit else commit[:8], budget_seconds(budget)
-    effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
+    label = "the checkout" if dirty or not commit else commit[:8]
+    effort = replace(NIGHTLY, seed=seed, limit=budget_seconds(budget) or math.inf)
     tonight = Wanted(label, datetime.now(UTC), checkout, commit)
     try:
         for points in measure(checkout, [tonight], globs, Reporter(console), effort, keep=keep):
@@ -85,7 +85,7 @@ def run_command(
             print_points(console, points)
             console.say(f"saved: {folder / points.path}")
     (measured,) = saved
-    if measured.missing and (assigned is None or not measured.cases):
+    if measured.missing and not (assigned and measured.cases):
         raise Exit(1 if measured.cases else 3)
 
 

@@ -63,22 +63,20 @@ class Effort:
 
     The standard error of few duets may be small by chance. So at least `least` are measured, and at
     most `most`. If `least` duets of a slow case take more than `seconds`, the number that
-    fits into them is enough, but not fewer than `fewest`. All takes at most `limit` seconds, in an
+    fits into them is enough, but not fewer than three. All takes at most `limit` seconds, in an
     order that follows from `seed`.
     """
 
     se: float = 0.005
     least: int = 6
     most: int = 20
-    fewest: int = 3
     seconds: float = math.inf
     limit: float = math.inf
     seed: int = 1
 
     def least_of(self, seconds: float) -> int:
         """Return the fewest duets of a case if each takes `seconds`."""
-        fitting = math.inf if seconds == 0 else self.seconds / seconds
-        return self.least if fitting >= self.least else max(self.fewest, int(fitting))
+        return int(min(self.least, max(3, self.seconds / max(seconds, 1e-9))))
 
     def missing(self, duets: CaseDuets) -> int:
         """Return how many usable duets a case lacks at least; 0: it needs no other."""
@@ -147,7 +145,6 @@ class Measurement(Loop):
         lost: Cases that cannot be measured, with the reason.
         counts: Instructions by case.
         notes: Why cases have no points, or less precise ones.
-        queue: Cases that have their turn in another night.
     """
 
     def __init__(
@@ -162,7 +159,7 @@ class Measurement(Loop):
         keep: Callable[[Points], object] = bool,
     ) -> None:
         super().__init__(instruments.duets, reporter, effort.seed)
-        self.anchor, self.wanted, self.effort = anchor, wanted, effort
+        self.anchor, self.wanted, self.effort, self.keep = anchor, wanted, effort, keep
         self.instruments, self.lost, (base, self.side) = instruments, lost, sides
         self.pairs = [
             Pair(
@@ -174,68 +171,48 @@ class Measurement(Loop):
             if case.id not in wanted.known
         ]
         self.began, self.notes = datetime.now(UTC), list[str]()
-        self.counts, self.queue = dict[str, Instructions | str](), set[Pair]()
-        self.keep = keep
+        self.counts = dict[str, Instructions | str]()
 
     def open(self) -> Mapping[Pair, int]:
-        active = (pair for pair in self.pairs if pair not in self.queue)
-        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
+        return {pair: lack for pair in self.pairs if (lack := self.effort.missing(pair))}
 
     def add(self, pair: Pair, duet: Duet) -> None:
         super().add(pair, duet)
         self.keep(self.points())
 
     def measure(self) -> Points:
-        """Count instructions and run duets within the limit; return the points.
-
-        If there is no time for the fewest duets of every case, cases take turns: one in so many
-        nights, which the seed counts.
-        """
+        """Count instructions and run duets within the limit; return the points."""
         ends = time.monotonic() + self.effort.limit
         cases = f"{self.wanted.label}: cases against the anchor: {len(self.pairs)}"
         self.reporter.start(cases, self.remaining(self.open()))
         try:
-            self._count(ends)
-            fewest, waiting = self.effort.fewest, [*self.open()]
-            needed = fewest * self.seconds(*waiting) / max(1.0, ends - time.monotonic())
-            if (nights := min(math.ceil(needed), len(waiting))) > 1:
-                self._note(f"no time for {fewest} duets of each case: one in {nights} has a turn")
-                turn = self.effort.seed % nights
-                self.queue = {pair for n, pair in enumerate(waiting) if n % nights != turn}
+            if not self.wanted.start:
+                self.reporter.say("counting instructions")
+                counted.count_each(
+                    self.instruments.instructions,
+                    {pair.case.id: pair.sides for pair in self.pairs},
+                    self.counts,
+                    lambda: min(COUNT_SECONDS, ends - time.monotonic()),
+                    self.reporter.note,
+                )
             if not self.run(ends):
-                self._note("the time was up before all cases were precise enough")
+                self.notes.append("the time was up before all cases were precise enough")
         except InterruptedRun:
-            self._note("it was interrupted")
+            self.notes.append("it was interrupted")
             self.keep(self.points())
             raise
         finally:
             self.reporter.end()
         return self.points()
 
-    def _count(self, ends: float) -> None:
-        """Count instructions of all cases, except of starts, as in a comparison."""
-        if self.pairs and not self.wanted.start:
-            self.reporter.say("counting instructions")
-            sides = {pair.case.id: pair.sides for pair in self.pairs}
-            counted.count_each(
-                self.instruments.instructions, sides, self.counts,
-                lambda: min(COUNT_SECONDS, ends - time.monotonic()), self.reporter.note,
-            )  # fmt: skip
-
-    def _note(self, words: str) -> None:
-        self.reporter.note(words)
-        self.notes.append(words)
-
     def points(self) -> Points:
         """Return the points of its cases so far, and which have none."""
         cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
         for pair in self.pairs:
-            case, reason, points = pair.case, pair.void, list[AnchoredPoint]()
-            if not reason and len(pair.usable) < 2:
+            case, points = pair.case, list[AnchoredPoint]()
+            if pair.void or len(pair.usable) < 2:
                 problem = pair.disturbances() or "the measurement ended"
-                reason = f"{len(pair.usable)} usable duets: {problem}"
-            if reason:
-                lost[case.id] = reason
+                lost[case.id] = pair.void or f"{len(pair.usable)} usable duets: {problem}"
             else:
                 points += _points(pair)
             if isinstance(count := self.counts.get(case.id), Instructions):
