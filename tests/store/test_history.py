@@ -198,7 +198,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 
 
 def of_asv(folder: Path, seconds: float) -> Path:
-    """A results folder as `observatory inprocess --record` leaves it, with one of asv's files."""
+    """A results folder as `observatory inprocess --to` leaves it, with one of asv's files."""
     document = foreign.inside(durations={"<build>": seconds})
     file = foreign.put_inside(folder.parent, folder.name, document)
     file.with_name("3f2a9c17-load-runs-py3.14-stackcurrent.json").write_text("{}")

@@ -15,7 +15,7 @@ from duetbench.host.console import Console, errors, write_summary
 from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import BRANCH, pull, push, remote_of
 from observatory.store.kinds import collect
-from observatory.store.night import NightPlan, NightRecord, outcome
+from observatory.store.night import NightPlan, outcome
 
 history_app = Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -101,14 +101,11 @@ def push_command(
         runs = [value for value in values if isinstance(value, Run)]
         record = outcome(files_.read(NightPlan, plan), runs)
         files[record.path] = files_.encode(record)
-    if not files:
-        Console().say(f"{folder}: nothing to push")
-        return
-    where = remote_of(paths.project_root(), remote)
     subject = f"Night {record.id}: {record.status}" if record else "Results"
-    pushed = push(files, where, subject, warn)
-    known = f"{len(pushed.there)} were known already"
-    Console().say(f"{len(pushed.added)} files added to {BRANCH}, {known}")
+    pushed = push(files, remote_of(paths.project_root(), remote), subject, warn)
+    Console().say(
+        f"{len(pushed.added)} files added to {BRANCH}, {len(pushed.there)} were known already"
+    )
     if pushed.conflicts:
         sentence = (
             f"{', '.join(pushed.conflicts)}: not pushed, as the history has other bytes under this "
@@ -116,21 +113,14 @@ def push_command(
         )
         actions.annotate("error", sentence)
     if record is not None:
-        _report(record)
+        absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
+        lines = [f"- {line}" for line in (*record.sentences, *absent)]
+        write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
+        for sentence in record.sentences:
+            warn(sentence)
+        if record.status == "empty":
+            raise NothingMeasuredError(
+                f"night {record.id}: found no usable launch: see the logs of the shards' jobs"
+            )
     if pushed.conflicts or (record and record.status == "incomplete"):
         raise Exit(1)
-
-
-def _report(record: NightRecord) -> None:
-    """Say what came of a night; raises NothingMeasuredError."""
-    sentences = record.sentences
-    absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
-    lines = [f"- {line}" for line in (*sentences, *absent)]
-    write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
-    for sentence in sentences:
-        errors().say(sentence)
-    if record.status == "empty":
-        raise NothingMeasuredError(
-            f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
-            "launch: see the logs of the shards' jobs"
-        )

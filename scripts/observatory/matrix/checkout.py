@@ -1,7 +1,6 @@
 """A checkout with experiments: the subject of the observatory, by what its files declare."""
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -140,20 +139,12 @@ class Checkout(Subject):
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
-        """Find the text of a lock by its digest; None if it is nowhere.
-
-        `commit` is where it was read.
-        """
-        files = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
-        here = _find_text((file.read_bytes() for file in files if file.is_file()), digest)
-        if here or commit is None:
-            return here
+    def lock_at(self, stack: str, commit: str) -> bytes | None:
+        """Return the lock of a stack at a commit; None if there is none."""
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
         with suppress(HistoryError):
             fetch_commit(self.root, commit)
-            blob = git.run(["-C", str(self.root), "cat-file", "blob", place])
-            return _find_text([blob], digest)
+            return git.run(["-C", str(self.root), "cat-file", "blob", place])
         return None
 
     @property
@@ -230,9 +221,3 @@ def renew(
     for file, text in texts.items():
         stacks.write_lock(file, text)
     return tuple(moves)
-
-
-def _find_text(texts: Iterable[bytes], digest: str) -> str | None:
-    """Find the one of some texts that has a digest."""
-    found = (text for text in texts if hashlib.sha256(text).hexdigest() == digest)
-    return next((text.decode() for text in found), None)
