@@ -66,7 +66,7 @@ def test_cpython_is_built_for_its_home(
     folder.mkdir()
     sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
     recipe = RECIPE.model_copy(update={"sha256": sha256})
-    recipe.build(folder, home, tmp_path / "log", print, free_threaded=True, jit=False)
+    recipe.build(folder, home, tmp_path / "log", print, free_threaded=True)
     assert [path.name for path in folder.iterdir()] == ["bin"]
     text = (folder / "bin" / "python").read_text()
     assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
@@ -143,7 +143,7 @@ def test_interpreters_are_prebuilt_or_all_are_built_from_source(
             raise SetupError("hash mismatch")
 
     monkeypatch.setattr(declared_interpreters, "_make", make)
-    monkeypatch.setattr(SourceBuild, "faults", lambda *_, **_how: [])
+    monkeypatch.setattr(SourceBuild, "faults", lambda _: [])
     assert declared_interpreters.ensure(declared, QUIET)
     usual = len(declared.usual)
     assert made == ["prebuilt"] * usual + ["source"] * (usual if damaged else 0)

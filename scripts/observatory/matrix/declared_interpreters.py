@@ -135,8 +135,9 @@ def ensure(configured: Declared, narrator: Narrator, *more: str) -> bool:
             f"prebuilt interpreters are not available ({reason}): all are built from source, with "
             "the same flags, so that those of one version differ only in the GIL, or the JIT"
         )
-        recipes = {name: configured.recipe(name) for name in specs}
-        require(f for n, spec in specs.items() for f in recipes[n].faults(n, jit=spec.jit))
+        if jits := [name for name, spec in specs.items() if spec.jit]:
+            raise SetupError(f"{jits[0]} cannot be built from source, for its JIT") from error
+        require(fault for name in specs for fault in configured.recipe(name).faults())
         for name in specs:
             _make(name, "source", configured, narrator)
     return True
@@ -152,8 +153,8 @@ def _make(name: str, origin: str, configured: Declared, narrator: Narrator) -> N
             if origin == "prebuilt":
                 program = final = _download(spec, target, log, tick)
             else:
-                free, recipe = spec.free_threaded, configured.recipe(name)
-                recipe.build(draft, target, log, tick, free_threaded=free, jit=spec.jit)
+                recipe, free = configured.recipe(name), spec.free_threaded
+                recipe.build(draft, target, log, tick, free_threaded=free)
                 program, final = draft / spec.program, target / spec.program
         python = interpreters.identify(program, name, origin, jit=spec.jit)
         python = python.model_copy(update={"executable": final})

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,21 +18,15 @@ from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
-_HEADERS: Final = {
-    "openssl/ssl.h": ("ssl", "libssl-dev"),
-    "zlib.h": ("zlib", "zlib1g-dev"),
-    "ffi.h": ("ctypes", "libffi-dev"),
-}
-"""Header → the module that needs it, and its package. The servers need these modules; others
-(sqlite3, bz2, lzma) may be missing."""
+_HEADERS: Final = "#include <openssl/ssl.h>\n#include <zlib.h>\n#include <ffi.h>\n"
+"""What the modules need that servers need; others (sqlite3, bz2, lzma) may be missing."""
 
-_LLVM: Final = ("clang", "llvm-readobj", "llvm-objdump", "llvm-dwarfdump")
 _RUST: Final = "1.88"  # the oldest that compiles oha, as its crate says (`rust-version`)
 _COMPILER: Final = "apt-get install build-essential"
 _TIMEOUT_S: Final = 30
 
-# Flags and the job server of an outer make do not apply here.
 _NO_OUTER_MAKE: Final = {"MAKEFLAGS": "", "MFLAGS": ""}
+"""Flags and the job server of an outer make do not apply here."""
 
 
 class SourceBuild(Frozen):
@@ -43,44 +36,24 @@ class SourceBuild(Frozen):
     sha256: Digest
     cflags: str
     configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
-    llvm: tuple[str, ...] = Field(
-        default=(), description="Versions of LLVM that can build its JIT, the best one first."
-    )
 
-    @property
-    def usable_llvm(self) -> str | None:
-        """The first version of LLVM that is installed, to build the JIT."""
-        whole = (v for v in self.llvm if all(shutil.which(f"{tool}-{v}") for tool in _LLVM))
-        return next(whole, None)
-
-    def faults(self, name: str, *, jit: bool) -> Iterator[str]:
-        """List what is missing here to build an interpreter of this name."""
-        yield from _missing("cc", _COMPILER)
+    def faults(self) -> Iterator[str]:
+        """List what is missing here to build an interpreter."""
         yield from _missing("make", _COMPILER)
-        compile_ = ["cc", "-fsyntax-only", "-x", "c", "-"]
-        lacking = {
-            package: module
-            for header, (module, package) in _HEADERS.items()
-            if shutil.which("cc")
-            and subprocess.run(
-                compile_, input=f"#include <{header}>\n".encode(), capture_output=True, check=False
-            ).returncode
-        }
-        if lacking:
+        if lacking := [*_missing("cc", _COMPILER)]:
+            yield from lacking
+            return
+        argv = ["cc", "-fsyntax-only", "-x", "c", "-"]
+        compiled = subprocess.run(
+            argv, input=_HEADERS, text=True, stderr=subprocess.PIPE, check=False
+        )
+        if compiled.returncode:
             yield (
-                f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
-                f"{' '.join(lacking)} (Debian's names)"
-            )
-        if jit and self.usable_llvm is None:
-            yield (
-                f"the JIT of {name} is built by {' and '.join(_LLVM)} of LLVM "
-                f"{' or '.join(self.llvm)}, which are missing: install clang-{self.llvm[0]} "
-                f"llvm-{self.llvm[0]}, or those of another of these versions (Debian's names)"
+                "a C header of OpenSSL, zlib or libffi is missing: install libssl-dev zlib1g-dev "
+                f"libffi-dev (Debian's names): {compiled.stderr.splitlines()[0]}"
             )
 
-    def build(
-        self, draft: Path, home: Path, log: Path, tick: Tick, *, free_threaded: bool, jit: bool
-    ) -> None:
+    def build(self, draft: Path, home: Path, log: Path, tick: Tick, *, free_threaded: bool) -> None:
         """Build an interpreter in `draft`, which is moved to `home` afterwards.
 
         Raises SetupError if the source is not available, or the build fails.
@@ -92,9 +65,6 @@ class SourceBuild(Frozen):
         work.mkdir()
         options = [*self.configure, *(["--disable-gil"] if free_threaded else [])]
         env = {"CFLAGS": self.cflags, **_NO_OUTER_MAKE}
-        if jit:  # a Python generates it: ours, since a script on PATH may start none
-            options.append("--enable-experimental-jit=yes-off")  # like prebuilt ones
-            env |= {"LLVM_VERSION": self.usable_llvm or "", "PYTHON_FOR_REGEN": sys.executable}
         steps: list[list[str | Path]] = [
             [configure, "-q", f"--prefix={home}", *options],
             ["make", f"-j{len(os.sched_getaffinity(0))}"],
