@@ -124,8 +124,6 @@ def test_what_was_disturbed_or_failed_is_told() -> None:
 
 
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
-STARTS = (0.0, math.log(1.1))
-"""By turns: the mean of six has a standard error of 0.0522/√6 = 0.0213, of seven 0.0193."""
 
 
 @pytest.mark.parametrize(
@@ -137,18 +135,16 @@ STARTS = (0.0, math.log(1.1))
         (NIGHTLY, Mode.TOGETHER, 25, LOUD, 3),  # fewer would tell nothing
         (NIGHTLY, Mode.TOGETHER, 100, LOUD, 3),
         (NIGHTLY, Mode.ALONE, 4, LOUD, 5),  # launches in turn scatter too far to become precise
-        (Effort(se=0.022), Mode.START, 1, STARTS, 6), (Effort(se=0.021), Mode.START, 1, STARTS, 7),
     ],
 )  # fmt: skip
 def test_how_often_a_case_is_measured(
     effort: Effort, mode: Mode, seconds: float, logs: Sequence[float], times: int
 ) -> None:
     samples = CaseDuets(CASES[0], mode)
-    metric = "start_cpu" if mode is Mode.START else CPU
     while effort.missing(samples):
         head = math.exp(logs[len(samples.all) % len(logs)])
         made = duet_of(CASES[0].id, {CPU: 1}, seconds=seconds)
-        samples.add(made.model_copy(update={"base": {metric: 1.0}, "head": {metric: head}}))
+        samples.add(made.model_copy(update={"base": {CPU: 1.0}, "head": {CPU: head}}))
     assert len(samples.all) == times
 
 
@@ -265,21 +261,6 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(
     assert newest(date(2026, 2, 12), None) == "2.0"
     assert newest(date(2026, 2, 12), "2.0") == "1.0"
     assert newest(date(2025, 2, 12), None) is None
-
-
-@pytest.mark.real
-def test_starts_have_points_of_their_own(anchored: Path, anchor: Anchor, tmp_path: Path) -> None:
-    """Each case has starts of its own, nothing is counted, and what is known is left out."""
-    release = Release(package="alpha", version="2.0", previous="1.0")
-    stack = backfill.of_release(date(2026, 2, 10), release, start=True)
-    starts = dict.fromkeys(("start_cpu", "start_time", "import_time"), 0.5)
-    given = Given(logs=(math.log(2),), base=starts)
-    (found,) = backfilled(anchored, anchor, tmp_path, given, stack)
-    assert (found.label, found.commit, found.missing) == ("alpha 2.0, starts", anchor.commit, ())
-    assert {case.case for case in found.cases} == {"tiny/alone/py3.14", "tiny/dependent/py3.14"}
-    for case in found.cases:
-        assert {point.metric: point.ratio for point in case.points} == dict.fromkeys(starts, 2.0)
-    assert backfilled(anchored, anchor, tmp_path, given, stack) == []
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:

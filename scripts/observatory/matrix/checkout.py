@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
-from packaging.version import Version
 from pydantic import Field
 
 from duetbench.app import case_names, stacks
@@ -30,9 +29,6 @@ from observatory.matrix.declared_interpreters import Declared
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
 
-_NEVER: Final = "9999-01-01"
-"""A date before which everything was released."""
-
 
 class Settings(Frozen):
     """How nights share the work out, and what they lock."""
@@ -44,7 +40,7 @@ class Settings(Frozen):
         default=3,
         ge=0,
         alias="cooldown-days",
-        description="Days that a release has to be out before nights lock it.",
+        description="Days that a release has to be out before it is locked.",
     )
 
 
@@ -153,7 +149,7 @@ class Checkout(Subject):
         return paths.inside(self.root, folder) if folder else self.root / "results"
 
     def cooldown(self) -> datetime | None:
-        """The latest release time that nights may lock; None: any."""
+        """The latest release time that may be locked; None: any."""
         days = self.settings.cooldown_days
         return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
 
@@ -189,8 +185,7 @@ def renew(
 ) -> tuple[PackageChange, ...]:
     """Resolve stacks again (default: all) and write all their locks or none; return the moves.
 
-    Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
-    already does not go back to a moment, since that would report two changes without a cause.
+    Locks are as of the end of a date (UTC), of a moment, or of now.
 
     Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
     its index; then no lock was changed.
@@ -204,20 +199,8 @@ def renew(
         file = checkout.lock_file(name)
         before = checkout.lock(name).packages if file.exists() else {}
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            text = checkout.resolve(name, as_of, tick)
-            after = stacks.parse(text, str(file), checkout.version)
-            older = {
-                package: before[package]
-                for package, version in after.items()
-                if package in before and Version(version) < Version(before[package])
-            }
-            if isinstance(as_of, datetime) and older:
-                pins = [f"{package}<={version}" for package, version in older.items()]
-                exempt = [f"--exclude-newer-package={package}={_NEVER}" for package in older]
-                text = checkout.resolve(name, as_of, tick, options=exempt, pins=pins)
-                after = stacks.parse(text, str(file), checkout.version)
-            texts[file] = text
-        moves += differences(name, before, after)
+            texts[file] = checkout.resolve(name, as_of, tick)
+        moves += differences(name, before, stacks.parse(texts[file], str(file), checkout.version))
     for file, text in texts.items():
         stacks.write_lock(file, text)
     return tuple(moves)

@@ -65,10 +65,10 @@ class EndpointTable(Frozen):
     floor: Formula = "0"
     slots: Formula = "inf"
     takes: Formula | None = None
-    ceiling: object = None  # of the anchor's revision, like the next one; nobody reads them
+    ceiling: object = None  # of the anchor's revision, like the next two; nobody reads them
     overlap: object = None
+    verify_only: object = None
     env: dict[str, str] = Field(default_factory=dict)
-    verify_only: bool = False
 
 
 class LoadTable(Frozen):

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import httpx
 from pydantic import Field
 
 from duetbench.app.declarations import Digest, OhaSpec
@@ -120,6 +119,8 @@ def source_archive(recipe: SourceBuild) -> Path:
 
     Raises SetupError if no mirror has it, and nobody has put a copy into the cache.
     """
+    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
+
     archive = paths.cache_dir() / "downloads" / Path(recipe.archive).name
     if archive.is_file() and cache.sha256(archive) == recipe.sha256:
         return archive

@@ -84,7 +84,7 @@ class Effort:
             return 0
         seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
         least = self.least_of(statistics.fmean(seconds))
-        # Launches in turn scatter too widely to reach the standard error; starts take less time.
+        # Launches in turn scatter too widely to reach the standard error.
         if len(duets.usable) < least or least < self.least or duets.mode is Mode.ALONE:
             return max(0, least - len(duets.usable))
         leading = [metric for metric in duets.metrics if metric in duets.leading][:1]
@@ -112,7 +112,6 @@ class Wanted:
         tonight: The checkout whose locks a night measures; None: it is of another time.
         commit: The commit that has its locks; None: that of the anchor.
         release: The one difference from the anchor's locks; None: the locks are as of `when`.
-        start: Whether its servers are only started, without load.
         known: Cases that are not wanted, as they have their points.
     """
 
@@ -121,7 +120,6 @@ class Wanted:
     tonight: Checkout | None = None
     commit: str | None = None
     release: Release | None = None
-    start: bool = False
     known: Collection[str] = ()
 
     def lock(self, anchor: Subject, narrator: Narrator, name: str) -> Stack:
@@ -162,11 +160,7 @@ class Measurement(Loop):
         self.anchor, self.wanted, self.effort, self.keep = anchor, wanted, effort, keep
         self.instruments, self.lost, (base, self.side) = instruments, lost, sides
         self.pairs = [
-            Pair(
-                SideCase(case, base.testbed),
-                SideCase(case, self.side.testbed),
-                start=wanted.start,
-            )
+            Pair(SideCase(case, base.testbed), SideCase(case, self.side.testbed))
             for case in self.side.cases
             if case.id not in wanted.known
         ]
@@ -186,15 +180,14 @@ class Measurement(Loop):
         cases = f"{self.wanted.label}: cases against the anchor: {len(self.pairs)}"
         self.reporter.start(cases, self.remaining(self.open()))
         try:
-            if not self.wanted.start:
-                self.reporter.say("counting instructions")
-                counted.count_each(
-                    self.instruments.instructions,
-                    {pair.case.id: pair.sides for pair in self.pairs},
-                    self.counts,
-                    lambda: min(COUNT_SECONDS, ends - time.monotonic()),
-                    self.reporter.note,
-                )
+            self.reporter.say("counting instructions")
+            counted.count_each(
+                self.instruments.instructions,
+                {pair.case.id: pair.sides for pair in self.pairs},
+                self.counts,
+                lambda: min(COUNT_SECONDS, ends - time.monotonic()),
+                self.reporter.note,
+            )
             if not self.run(ends):
                 self.notes.append("the time was up before all cases were precise enough")
         except InterruptedRun:
@@ -289,11 +282,11 @@ def measure(
         UsageError, SetupError: There is no anchor, or it cannot be prepared.
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
-    anchor, loaded = load_anchor(checkout.root), not all(one.start for one in wanted)
+    anchor = load_anchor(checkout.root)
     _require(checkout.root, anchor)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
-        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies, loaded=loaded))
+        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
         for one in order:
             lock = partial(one.lock, base.base.subject, reporter)
             with base.head(one.label, lock) as (side, lost):
