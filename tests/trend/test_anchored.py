@@ -30,7 +30,6 @@ from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import (
     DUET_PROTOCOL,
-    NIGHTLY,
     Effort,
     Measurement,
     Wanted,
@@ -127,21 +126,21 @@ LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 
 
 @pytest.mark.parametrize(
-    ("effort", "mode", "seconds", "logs", "times"),
+    ("mode", "seconds", "logs", "times"),
     [
-        (NIGHTLY, Mode.TOGETHER, 4, CALM, 5), (NIGHTLY, Mode.TOGETHER, 4, LOUD, 20),  # quick: 10
-        (NIGHTLY, Mode.TOGETHER, 8, CALM, 5), (NIGHTLY, Mode.TOGETHER, 8, LOUD, 20),  # just so
-        (NIGHTLY, Mode.TOGETHER, 9, CALM, 4), (NIGHTLY, Mode.TOGETHER, 9, LOUD, 4),  # 40 s hold 4
-        (NIGHTLY, Mode.TOGETHER, 25, LOUD, 3),  # fewer would tell nothing
-        (NIGHTLY, Mode.TOGETHER, 100, LOUD, 3),
-        (NIGHTLY, Mode.ALONE, 4, LOUD, 5),  # launches in turn scatter too far to become precise
+        (Mode.TOGETHER, 4, CALM, 5), (Mode.TOGETHER, 4, LOUD, 20),  # quick: 10
+        (Mode.TOGETHER, 8, CALM, 5), (Mode.TOGETHER, 8, LOUD, 20),  # just so
+        (Mode.TOGETHER, 9, CALM, 4), (Mode.TOGETHER, 9, LOUD, 4),  # 40 s hold 4
+        (Mode.TOGETHER, 25, LOUD, 3),  # fewer would tell nothing
+        (Mode.TOGETHER, 100, LOUD, 3),
+        (Mode.ALONE, 4, LOUD, 5),  # launches in turn scatter too far to become precise
     ],
 )  # fmt: skip
 def test_how_often_a_case_is_measured(
-    effort: Effort, mode: Mode, seconds: float, logs: Sequence[float], times: int
+    mode: Mode, seconds: float, logs: Sequence[float], times: int
 ) -> None:
     samples = CaseDuets(CASES[0], mode)
-    while effort.missing(samples):
+    while Effort().missing(samples):
         head = math.exp(logs[len(samples.all) % len(logs)])
         made = duet_of(CASES[0].id, {CPU: 1}, seconds=seconds)
         samples.add(made.model_copy(update={"base": {CPU: 1.0}, "head": {CPU: head}}))

@@ -26,7 +26,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted, measure
+from observatory.trend.anchored import DUET_PROTOCOL, Effort, Wanted, measure
 
 anchor_app = Typer(
     no_args_is_help=True,
@@ -75,7 +75,7 @@ def run_command(
         files.save(folder, saved[0])
 
     label = "the checkout" if dirty or not commit else commit[:8]
-    effort = replace(NIGHTLY, seed=seed, limit=budget_seconds(budget) or math.inf)
+    effort = Effort(seed=seed, limit=budget_seconds(budget) or math.inf)
     tonight = Wanted(label, datetime.now(UTC), checkout, commit)
     try:
         for points in measure(checkout, [tonight], globs, Reporter(console), effort, keep=keep):

@@ -173,8 +173,15 @@ class Checkout(Subject):
 
 def fetch_commit(root: Path, commit: str) -> None:
     """Fetch a commit that this shallow clone lacks; HistoryError if origin lacks it, too."""
-    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
+    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is not None:
+        return
+    try:
         git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+    except HistoryError as error:
+        raise HistoryError(
+            f"this clone and origin lack the commit {commit[:12]} ({error}): fetch all history "
+            "(git fetch --unshallow), or declare another anchor: observatory anchor renew NAME"
+        ) from error
 
 
 def renew(

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -26,7 +25,7 @@ from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
-from duetbench.core.errors import HistoryError, SetupError
+from duetbench.core.errors import SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
@@ -63,14 +62,14 @@ class Effort:
 
     The standard error of few duets may be small by chance. So at least `least` are measured, and at
     most `most`. If `least` duets of a slow case take more than `seconds`, the number that
-    fits into them is enough, but not fewer than three. All takes at most `limit` seconds, in an
-    order that follows from `seed`.
+    fits into them is enough, but not fewer than three: a closed loop takes some 4 s, a case that
+    waits much longer. All takes at most `limit` seconds, in an order that follows from `seed`.
     """
 
     se: float = 0.005
-    least: int = 6
+    least: int = 5
     most: int = 20
-    seconds: float = math.inf
+    seconds: float = 40.0
     limit: float = math.inf
     seed: int = 1
 
@@ -89,11 +88,6 @@ class Effort:
             return max(0, least - len(duets.usable))
         leading = [metric for metric in duets.metrics if metric in duets.leading][:1]
         return int(any(standard_error(duets, metric) > self.se for metric in leading))
-
-
-NIGHTLY: Final = Effort(least=5, seconds=40.0)
-"""A night's: with its launches it takes an hour on two cores. A closed loop gets 5 duets or
-more, of 4 s each; a case that waits for seconds gets 3."""
 
 
 def standard_error(duets: CaseDuets, metric: str) -> float:
@@ -283,7 +277,13 @@ def measure(
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
     anchor = load_anchor(checkout.root)
-    _require(checkout.root, anchor)
+    if anchor.protocol != DUET_PROTOCOL:
+        raise SetupError(
+            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
+            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
+            "observatory anchor renew NAME"
+        )
+    fetch_commit(checkout.root, anchor.commit)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
@@ -295,21 +295,3 @@ def measure(
                 measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
                 if measurement.pairs or lost:
                     yield measurement.measure()
-
-
-def _require(root: Path, anchor: Anchor) -> None:
-    """Fetch the anchor's commit; HistoryError if it is nowhere, SetupError if it is too old."""
-    if anchor.protocol != DUET_PROTOCOL:
-        raise SetupError(
-            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
-            "observatory anchor renew NAME"
-        )
-    try:
-        fetch_commit(root, anchor.commit)
-    except HistoryError as error:
-        raise HistoryError(
-            f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which this clone and "
-            f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
-            "another anchor: observatory anchor renew NAME"
-        ) from error
