@@ -134,11 +134,11 @@ def pull(remote: Remote, results: Path, say: Say, *, alone: bool = False) -> tup
     history is to be `alone`. Whatever ends it, each file is whole. HistoryError: the history cannot
     be fetched or written.
     """
-    if alone:
-        git.ask(results, "rm", "-r", "--quiet", "--ignore-unmatch", "--", *FOLDERS)
     work = results / ".pull"
     try:
         results.mkdir(parents=True, exist_ok=True)
+        if alone:
+            git.ask(results, "rm", "-r", "--quiet", "--ignore-unmatch", "--", *FOLDERS)
         tip = keep_trying(lambda: _clone(remote, work), say)
         return tip, _lay_out(work / RESULTS, results)
     except (HistoryError, OSError) as problem:
