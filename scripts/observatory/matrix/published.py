@@ -138,16 +138,6 @@ class Published(Frozen):
     tables: tuple[TableLayout, ...] = ()
     shapes: tuple[CaseShape, ...] = ()
 
-    @model_validator(mode="after")
-    def _known_names(self) -> Self:
-        sides = {
-            side for shape in self.shapes for side in (shape.numerator, shape.denominator) if side
-        }
-        unknown = sorted(n for n in {*self.figures, *sides} - {*self.cases} if "/" not in n)
-        if unknown:
-            raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
-        return self
-
     def ids(self, name: str) -> tuple[str, ...]:
         """Return the case ids behind a short name; an id stands for itself."""
         id_ = self.cases.get(name, name)
