@@ -1,11 +1,9 @@
 """Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,27 +14,22 @@ from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.app import revisions
 from duetbench.app.testbed import SideCase
-from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Flag
-from duetbench.host import files, paths
+from duetbench.host import paths
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from fake_sessions import make_duet, side
-from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
+from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import (
-    DUET_PROTOCOL,
     Effort,
     Measurement,
     Wanted,
-    measure,
 )
-from repos import borrow_cache, keep, make_tiny, write
-from tiny_index import serving
 
 CPU = "server_cpu_per_request"
 LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
@@ -184,82 +177,6 @@ def test_releases_are_found_by_few_questions() -> None:
     assert len(asked) == len(set(asked)) < 30  # of 90 days
     begun = backfill.releases("gamma", date(2026, 4, 7), LAST, newest)
     assert [one.label for one in begun] == ["gamma 2.0"], "the newest of that day, and none before"
-
-
-@pytest.fixture
-def anchored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository whose anchor is its first commit, with `alpha` 1.0 of January."""
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return root
-
-
-@pytest.fixture
-def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Anchor]:
-    """Its anchor, beside an index where `alpha` has a release in each of three months."""
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        for month in range(1, 4):
-            index.add("alpha", f"{month}.0", f"2026-0{month}-10")
-        text = Checkout(anchored).resolve("one", date(2026, 1, 15))
-        write(anchored, "apps/stacks/one.txt", text)
-        made = Anchor(
-            name="first", commit=keep(anchored), since=date(2026, 11, 1),
-            protocol=DUET_PROTOCOL,
-        )  # fmt: skip
-        anchor_file(anchored).write_text(anchor_text(made), "utf-8")
-        assert load_anchor(anchored) == made
-        yield made
-
-
-def backfilled(
-    root: Path,
-    anchor: Anchor,
-    tmp_path: Path,
-    instruments: Given,
-    *wanted: Wanted,
-) -> list[Points]:
-    """Measure stacks that are not known in `results`, and save their points there."""
-    results, effort = tmp_path / "results", Effort(se=0.01, least=2)
-    left = backfill.without_known(wanted, results, anchor)
-    found = list(measure(Checkout(root), left, (), QUIETLY, effort, instruments))
-    for points in found:
-        files.save(results, points)
-    return found
-
-
-@pytest.mark.real
-def test_stacks_of_other_times_are_installed_measured_and_removed(
-    anchored: Path, anchor: Anchor, tmp_path: Path
-) -> None:
-    """What cannot be measured is recorded; what has its points is left out the next time."""
-    dates = [date(2026, 1, 20), date(2026, 3, 20), date(2025, 12, 1)]
-    alpha, absent = (
-        Release(package=name, version=version, previous=None)
-        for name, version in (("alpha", "2.0"), ("absent", "1"))
-    )
-    releases = (backfill.of_release(date(2026, 2, 10), one) for one in (alpha, absent))
-    wanted = [*map(backfill.of_date, dates), *releases]
-    made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, Given(), *wanted)}
-    versions = {name: one.stacks[0].packages["alpha"] for name, one in made.items() if one.stacks}
-    assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0", "alpha 2.0": "2.0"}
-    assert made["alpha 2.0"].release == alpha
-    (early,), (without,) = (
-        {one.reason for one in made[label].missing} for label in ("as of 2025-12-01", "absent 1")
-    )
-    assert "alpha" in early
-    assert "Log: $CACHE/" in early  # and not where that folder is
-    assert without == "the stack one has no absent"
-    left = [p for p in paths.cache_dir().glob("environments/one-*") if not p.is_symlink()]
-    held = {info.name for p in left for info in p.glob("lib/python*/site-packages/*.dist-info")}
-    assert held <= {"alpha-1.0.dist-info"}, "only the anchor's own environment stays"
-    again = backfilled(anchored, anchor, tmp_path, Given(), *wanted)
-    assert {one.label for one in again} == {"as of 2025-12-01", "absent 1"}
-    newest = partial(backfill.newest, "alpha", lambda _: None)
-    assert newest(date(2026, 2, 12), None) == "2.0"
-    assert newest(date(2026, 2, 12), "2.0") == "1.0"
-    assert newest(date(2025, 2, 12), None) is None
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
