@@ -57,9 +57,9 @@ class Checkout(Subject):
     search: tuple[str, ...] = field(default=(".", ".."), kw_only=True)
 
     @classmethod
-    def here(cls, profile: Profile = "quick", *, stand_in: bool = True) -> Self:
+    def here(cls, profile: Profile = "quick") -> Self:
         """Create that of the current repository; see `paths.project_root`."""
-        return cls(paths.project_root(stand_in=stand_in), profile)
+        return cls(paths.project_root(), profile)
 
     @cached_property
     def declared(self) -> Declared:

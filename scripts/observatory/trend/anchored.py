@@ -264,7 +264,6 @@ def measure(
     select: Sequence[str],
     reporter: Reporter,
     effort: Effort,
-    instruments: Real | None = None,
     keep: Callable[[Points], object] = bool,
 ) -> Iterator[Points]:
     """Measure the selected cases of some sets of packages; yield the points of each as it ends.
@@ -291,7 +290,7 @@ def measure(
             lock = partial(one.lock, base.base.subject, reporter)
             with base.head(one.label, lock) as (side, lost):
                 # Instruments of its own: what they copy of a set is removed with it.
-                own, sides = instruments or Real(), (base.base, side)
+                own, sides = Real(), (base.base, side)
                 measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
                 if measurement.pairs or lost:
                     yield measurement.measure()
