@@ -26,7 +26,6 @@ from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 from fake_github import FakeGitHub
-from observatory.matrix import declared_interpreters
 from steps import Step
 
 if TYPE_CHECKING:  # most tests need no browser
@@ -138,9 +137,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no archive named in the environment."""
+    """An empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(declared_interpreters.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bench import Done, invoke
-from duetbench.host import files
+from duetbench.host import files, paths
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.anchor import anchor_file, load_anchor
@@ -18,7 +19,7 @@ from observatory.store.night import NightPlan
 from observatory.store.points import Points
 from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
-from tiny_index import serving
+from tiny_index import Index, serving
 
 CPU = "server_cpu_per_request"
 CASES = {"tiny/dependent/py3.14", "tiny/alone/py3.14"}
@@ -31,15 +32,23 @@ class Scene:
     root: Path
     results: Path
     call: Callable[..., Done]
+    index: Index
     instruments: FakeInstruments = field(default_factory=FakeInstruments)
 
     def anchored(self, name: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        done = self.call("observatory", "anchor", "renew", name)
+        done = self.call("anchor", "renew", name)
         assert done.code == 0, done
         commit(self.root, f"Anchor {name}")
         return tip
+
+    def measure(self, *words: object) -> Done:
+        """Plan a night of one shard, and measure that against the anchor."""
+        plan = self.results / "night.json"
+        done = self.call("plan", "--output", plan)
+        assert done.code == 0, done
+        return self.call("anchor", "run", "--plan", plan, "--shard", "1", *words)
 
 
 @pytest.fixture
@@ -57,7 +66,8 @@ def scene(
         index.add("alpha", "1.0", "2026-01-10")
         write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
         keep(root)
-        made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
+        call = partial(lambda *words: invoke(capsys, monkeypatch, words), "observatory")
+        made = Scene(root, tmp_path / "results", call, index)
         monkeypatch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
         yield made
 
@@ -71,10 +81,11 @@ def test_an_anchor_is_declared_measured_and_replaced(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(code: int, sentence: str, *words: str) -> None:
-        done = scene.call("observatory", "anchor", *words)
+        done = scene.call("anchor", *words) if words else scene.measure()
         assert (done.code, sentence in done.err) == (code, True), done
 
-    refused(2, "declare the present state as one", "run")
+    refused(2, "expected --plan and --shard", "run")
+    refused(2, "declare the present state as one")
     write(scene.root, "README.md", "# Not committed\n")
     refused(2, "commit them first", "renew", "first")
     commit(scene.root, "Words")
@@ -92,10 +103,10 @@ def test_an_anchor_is_declared_measured_and_replaced(
     later = cases + block.replace("py{python}", "py{python}/two")
     write(scene.root, "apps/tiny/experiment.toml", later)
     commit(scene.root, "A stack")
-    done = scene.call("observatory", "anchor", "run", "--results", scene.results)
-    assert done.code == 1, done
+    done = scene.measure("--results", scene.results)
+    assert done.code == 0, done
     (made,) = read(scene)
-    assert (made.anchor, made.origin, made.night, made.shard) == ("first", "night", None, None)
+    assert (made.anchor, made.origin, made.shard) == ("first", "night", 1)
     assert made.commit == git(scene.root, "rev-parse", "HEAD")
     assert {one.case for one in made.cases} == CASES
     for one in made.cases:
@@ -119,7 +130,7 @@ def test_an_anchor_is_declared_measured_and_replaced(
     other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
     commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
     for sentence in ("needs version 99", "observatory anchor renew NAME"):
-        refused(4, sentence, "run")
+        refused(4, sentence)
     assert scene.instruments.duet_log == log
     scene.anchored("second")
     renewed = load_anchor(scene.root)
@@ -131,15 +142,13 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    done = scene.call("observatory", "plan", "--output", plan)
+    done = scene.call("plan", "--output", plan)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
     given = ("--plan", plan, "--shard", "1")
-    done = scene.call(
-        "observatory", "anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1"
-    )
+    done = scene.call("anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1")
     assert done.code == 0, done
     (path,) = files.paths(Points, sent / "shard-1")
     made = files.read(Points, path)
@@ -157,13 +166,44 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
-    done = scene.call("observatory", "anchor", "run", *given, "--results", scene.results)
+    done = scene.call("anchor", "run", *given, "--results", scene.results)
     assert done.code == 130, done
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
     assert {one.points[0].duets for one in cut.cases} == {3}  # none is of an earlier run
-    done = scene.call("observatory", "anchor", "run", *given, "--select", "tiny/*")
-    assert (done.code, "leave --select out" in done.err) == (2, True)
     commit(scene.root, "Something else")
-    done = scene.call("observatory", "anchor", "run", *given)
+    done = scene.call("anchor", "run", *given)
     assert (done.code, "check that commit out" in done.err) == (2, True)
+
+
+@pytest.mark.real
+def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) -> None:
+    """What cannot be measured is recorded; what has its points is left out the next time."""
+    anchor = scene.anchored("first")
+    scene.index.add("absent", "1", "2026-02-05")
+    for month in (2, 3):
+        scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
+    span = ("--until", "2026-03-20", "--results", scene.results)
+    dates = ("backfill", "--since", "2026-01-01", *span)
+    assert scene.call(*dates).code == 1
+    done = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
+    assert done.code == 1, done
+    made = {one.label: one for one in read(scene)}
+    versions = {name: one.stacks[0].packages["alpha"] for name, one in made.items() if one.stacks}
+    assert versions == {
+        "as of 2026-02-01": "1.0", "as of 2026-03-01": "2.0",
+        "alpha 1.0": "1.0", "alpha 2.0": "2.0", "alpha 3.0": "3.0",
+    }  # fmt: skip
+    assert {one.commit for one in made.values()} == {anchor}
+    assert [made[f"alpha {n}.0"].previous for n in (1, 2, 3)] == [None, "1.0", "2.0"]
+    (early,), (without,) = (
+        {one.reason for one in made[label].missing} for label in ("as of 2026-01-01", "absent 1")
+    )
+    assert "alpha" in early
+    assert "Log: $CACHE/" in early  # and not where that folder is
+    assert without == "the stack one has no absent"
+    left = [p for p in paths.cache_dir().glob("environments/one-*") if not p.is_symlink()]
+    held = {info.name for p in left for info in p.glob("lib/python*/site-packages/*.dist-info")}
+    assert held <= {"alpha-1.0.dist-info"}, "only the anchor's own environment stays"
+    done = scene.call(*dates)
+    assert "1 of 3 stacks measured now" in done.out

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from bare import QUIET
 from bench import Bench
 from duetbench.app import stacks
 from duetbench.core.comparison import PackageChange
@@ -16,8 +17,9 @@ from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected
 from duetbench.judge.affected import Diff
 from duetbench.judge.pairs import Sides
+from duetbench.judge.preparation import Scope
 from fake_sessions import make_pairs, note_sessions, side
-from observatory.matrix.sides import match_cases
+from observatory.matrix.sides import match
 from repos import asgi, commit, git, work_in, write_all
 from synthetic import make_case, make_testbed
 
@@ -194,7 +196,7 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
 
 def test_cases_are_compared_with_themselves_only() -> None:
     load = Load(connections=256, duration=8, timeout=10)
-    base = [make_case("one/a", env={"OLD": "1"}), make_case("one/b"), make_case("one/old")]
+    base = [make_case("one/a", env={"NEW": "1"}), make_case("one/b"), make_case("one/old")]
     longer = base[0].load.model_copy(update={"duration": 30.0, "timeout": 60.0})
     renamed = base[0].endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
     head = [
@@ -202,17 +204,17 @@ def test_cases_are_compared_with_themselves_only() -> None:
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]
-    pairs, missing = match_cases(base, head)
-    assert pairs == ((base[0], head[0]),)
+    pairs, missing = match(base, head, Scope((), QUIET, Path()))
+    assert pairs == [(base[0], head[0])]
     assert [(one.case, one.reason) for one in missing] == [
-        ("one/b", "differs on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
-        ("one/new", "only head has it"),
-        ("one/old", "only base has it"),
+        ("one/b", "only head declares it like this"),
+        ("one/new", "only head declares it like this"),
+        ("one/old", "only base declares it like this"),
     ]
     both = side("base", ()), side("head", (head[0],))
-    sides = Sides(*both, Path(), make_pairs(*both), missing)
+    sides = Sides(*both, Path(), make_pairs(*both), tuple(missing))
     found = affected.find(sides, Diff())
-    assert (found.missing, found.untouched) == (missing, 1)
+    assert (found.missing, found.untouched) == (tuple(missing), 1)
 
 
 BASE = """\

@@ -51,13 +51,14 @@ def _effort(case: Case) -> tuple[float, int, int]:
     return case.endpoint.floor, case.workers, -(case.threads or 0)
 
 
-def verify_only(case: Case) -> list[Endpoint]:
+def unloaded(case: Case) -> list[Endpoint]:
     """The endpoints of the case's application that no case loads."""
     experiment = EXPERIMENTS[case.experiment]
+    loaded = {name for block in experiment.declaration.cases for name in block.endpoint}
     return [
         experiment._endpoint(name, table.model_copy(update={"floor": "0"}), {})
         for name, table in experiment.declaration.endpoints.items()
-        if table.verify_only and table.app == case.endpoint.app
+        if name not in loaded and table.app == case.endpoint.app
     ]
 
 
@@ -75,7 +76,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     with Serving(side, tmp_path / "server.log") as server:
         server.start()
         server.meet()
-        for endpoint in (*(case.endpoint for case in cases), *verify_only(first)):
+        for endpoint in (*(case.endpoint for case in cases), *unloaded(first)):
             verify.verify(server.workspace.fill_in(endpoint), server.port, repeats=1)
         server.stop()
     assert not server.flags

@@ -166,15 +166,6 @@ body = '{"long": true}'
 
 
 WSGI = GOOD.replace('interface = "asgi"', 'interface = "wsgi"')
-IDLE = """
-[endpoints.idle]
-app = "a:a"
-interface = "asgi"
-path = "/"
-expect = { content_type = "text/plain", text = "" }
-
-[loads.closed]"""
-
 MISTAKES = {
     "not TOML": ('question = "Why?"', "question =",
         "file: found 'Invalid value (at line 1, column 11)'; allowed: valid TOML in UTF-8"),
@@ -204,8 +195,6 @@ MISTAKES = {
         "cases[0]: found…; allowed: names that are declared; there is no 'quick'"),
     "id of two meanings": ("/wait{wait}", "",
         "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
-    "endpoint that nothing loads": ("[loads.closed]", IDLE,
-        "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true"),
 }  # fmt: skip
 
 

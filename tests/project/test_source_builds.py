@@ -5,12 +5,11 @@ import io
 import platform
 import tarfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from pytest_httpserver import HTTPServer
 
-import build_from_source
 from bare import NOBODY, QUIET, Programs
 from duetbench.app import interpreters, tools
 from duetbench.app.declarations import OhaSpec
@@ -18,13 +17,15 @@ from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.source_builds import SourceBuild, build_oha, mirrors, source_archive
 from repos import write
 
-RECIPE: Final[dict[str, Any]] = {
-    "program": "cpython", "name": "3.14t", "version": "3.14.7", "free_threaded": True, "jit": False,
-    "archive": "pool/python.tar", "cflags": "-O3", "configure": ("--without-x",), "llvm": (),
-    "sha256": hashlib.sha256(b"source").hexdigest(),
-}  # fmt: skip
+RECIPE: Final = SourceBuild(
+    archive="pool/python.tar",
+    cflags="-O3",
+    configure=("--without-x",),
+    sha256=hashlib.sha256(b"source").hexdigest(),
+)
 
 CONFIGURE: Final = """#!/bin/sh
 for word; do case $word in --prefix=*) home=${word#*=};; esac; done
@@ -50,119 +51,99 @@ def oha(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> OhaSpec:
     return Checkout.here().configuration.oha
 
 
-def test_the_script_builds_cpython_for_its_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_cpython_is_built_for_its_home(
+    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the recipe's flags alone, whatever those of an outer make are; only the result stays."""
-    source = tmp_path / "source.tar"
+    source = empty_cache / "downloads" / "python.tar"
+    source.parent.mkdir(parents=True)
     with tarfile.open(source, "w") as out:
         entry = tarfile.TarInfo("Python-3.14.7/configure")
         entry.size, entry.mode = len(CONFIGURE), 0o755
         out.addfile(entry, io.BytesIO(CONFIGURE.encode()))
-    monkeypatch.setenv(declared_interpreters.ARCHIVE, str(source))
     monkeypatch.setenv("MAKEFLAGS", "--dry-run")
     folder, home = tmp_path / "folder", tmp_path / "home"
     folder.mkdir()
     sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
-    request = {**RECIPE, "home": str(home), "sha256": sha256}
-    log = tmp_path / "log"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    declared_interpreters.build(request, folder, log=log, tick=print)
+    recipe = RECIPE.model_copy(update={"sha256": sha256})
+    recipe.build(folder, home, tmp_path / "log", print, free_threaded=True)
     assert [path.name for path in folder.iterdir()] == ["bin"]
     text = (folder / "bin" / "python").read_text()
     assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
 
 
 def test_oha_is_built_by_its_cargo(
-    oha: OhaSpec, programs: Programs, narrator: Narrator, heard: io.StringIO
+    oha: OhaSpec, programs: Programs, narrator: Narrator, heard: io.StringIO, tmp_path: Path
 ) -> None:
     """In the pinned version alone; a failing build's words are in the sentence."""
     # As where duetbench is installed from its wheel.
     with pytest.raises(SetupError, match=r"prebuilt oha 1\.16\.0 is not available .* a mirror"):
         tools.ensure_oha(oha, QUIET)
     with pytest.raises(SetupError, match="cargo is needed"):
-        tools.ensure_oha(oha, narrator, declared_interpreters.build_oha)
+        tools.ensure_oha(oha, narrator, build_oha)
     assert "it is built from source" in heard.getvalue()
     programs.write("cc", "exit 0")
     programs.write("cargo", f"{VERSION}echo error: no crate; exit 101")
     with pytest.raises(SetupError, match=r"building oha 1\.16\.0 failed .*: error: no crate"):
-        tools.ensure_oha(oha, QUIET, declared_interpreters.build_oha)
+        tools.ensure_oha(oha, QUIET, build_oha)
     programs.write("cargo", CARGO)
-    assert tools.ensure_oha(oha, QUIET, declared_interpreters.build_oha)
+    crate = "registry/cache/index/oha-1.16.0.crate"
+    write(tmp_path / "cache/duetbench/cargo", crate, "something else")
+    with pytest.raises(SetupError, match=f"expected SHA-256 {oha.sha256}, found "):
+        tools.ensure_oha(oha, QUIET, build_oha)
+    (tmp_path / "cache/duetbench/cargo" / crate).unlink()
+    assert tools.ensure_oha(oha, QUIET, build_oha)
     assert tools.oha_origin(tools.find_oha(oha)) == "source"
 
 
-def test_another_crate_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, "registry/cache/index/oha-1.16.0.crate", "something else")
-    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
-    with pytest.raises(SystemExit, match="expected SHA-256 0, found "):
-        build_from_source.require_crate("1.16.0", "0")
-
-
-def fetched(tmp_path: Path) -> Path:
-    """Ask for an archive with the content `source`."""
-    return build_from_source.source_archive({**RECIPE, "cache": str(tmp_path)})
-
-
-def test_archive_from_a_path_is_taken_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the pinned checksum only, else both are told; once kept it is not needed again."""
-    given = tmp_path / "given.tar"
-    given.write_bytes(b"tampered")
-    monkeypatch.setenv(declared_interpreters.ARCHIVE, str(given))
-    with pytest.raises(SystemExit, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
-        fetched(tmp_path)
-    assert [p.name for p in (tmp_path / "downloads").iterdir()] == [".python.tar.lock"]
-    given.write_bytes(b"source")
-    kept = fetched(tmp_path)
-    assert kept.read_bytes() == b"source"
-    given.unlink()
-    assert fetched(tmp_path) == kept
-
-
-@pytest.mark.usefixtures("empty_cache")
 def test_archive_comes_from_the_mirrors_of_apt(
-    tmp_path: Path, httpserver: HTTPServer, programs: Programs
+    empty_cache: Path, httpserver: HTTPServer, programs: Programs
 ) -> None:
-    """The bases that apt names are tried, security archives last, until one has it.
+    """The bases that apt names are tried, security archives last, until one has the right file.
 
-    Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
-    it the sentence says what was tried, how it ended, and that a copy can be named.
+    Where none has it the sentence says what was tried, how it ended, and where a copy is taken
+    from, with the pinned checksum only. What is there is not asked for again.
     """
-    remedy = f"set {declared_interpreters.ARCHIVE} to a copy"
-    with pytest.raises(SystemExit, match=f"{remedy}.*apt names no mirror"):
-        fetched(tmp_path)
+    archive = empty_cache / "downloads" / "python.tar"
+    remedy = f"put a copy .* at {archive}"
+    with pytest.raises(SetupError, match=f"{remedy}.*apt names no mirror"):
+        source_archive(RECIPE)
     address = httpserver.url_for("")
-    tried = f"echo {address}/none/; echo {NOBODY}/debian/"
+    tried = f"echo {address}/none/; echo {NOBODY}/debian/; echo {address}/false/"
     httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
+    httpserver.expect_request("/false/pool/python.tar").respond_with_data(b"tampered")
     programs.write("apt-get", tried)
-    with pytest.raises(SystemExit, match=f"{remedy}.*answered 404.*no connection"):
-        fetched(tmp_path)
+    archive.write_bytes(b"tampered")
+    told = r"answered 404.*no connection.*expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"
+    with pytest.raises(SetupError, match=f"{remedy}.*{told}"):
+        source_archive(RECIPE)
 
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
     last = (f"{address}/{name}" for name in ("other", "debian/", "debian-security/"))
-    assert build_from_source.mirrors() == tuple(last)
-    assert fetched(tmp_path).read_bytes() == b"source"
+    assert mirrors() == tuple(last)
+    assert source_archive(RECIPE).read_bytes() == b"source"
+    programs.write("apt-get", "exit 1")
+    assert source_archive(RECIPE) == archive
+    assert [path.name for path in archive.parent.iterdir()] == ["python.tar"]
 
 
+@pytest.mark.usefixtures("empty_cache")
 @pytest.mark.parametrize("damaged", ["3.14t", ""])
 def test_interpreters_are_prebuilt_or_all_are_built_from_source(
-    damaged: str, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+    damaged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two that were made in different ways would compare compilers."""
     declared, made = Checkout.here().declared, list[str]()
-    monkeypatch.delenv(declared_interpreters.ARCHIVE, raising=False)
 
-    def make(target: Path, *_: object) -> None:
-        made.append(str(target.relative_to(empty_cache / "interpreters")).partition("-")[0])
-        if made[-1] == "prebuilt" and target.name == damaged:
+    def make(name: str, origin: str, *_: object) -> None:
+        made.append(origin)
+        if origin == "prebuilt" and name == damaged:
             raise SetupError("hash mismatch")
 
     monkeypatch.setattr(declared_interpreters, "_make", make)
-    monkeypatch.setattr(declared_interpreters, "faults", lambda _: [])
+    monkeypatch.setattr(SourceBuild, "faults", lambda _: [])
     assert declared_interpreters.ensure(declared, QUIET)
     usual = len(declared.usual)
     assert made == ["prebuilt"] * usual + ["source"] * (usual if damaged else 0)
@@ -175,11 +156,16 @@ def test_what_was_installed_is_proven_and_recorded(
     declared = Checkout.here().declared
     usual, free = (Checkout.here().interpreter(name) for name in ("3.14", "3.14t"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    target, spec = tmp_path / "interpreters" / "source-1" / "3.14t", declared.interpreters["3.14t"]
+
+    def download(program: Path) -> None:
+        monkeypatch.setattr(declared_interpreters, "_download", lambda *_: program)
+        declared_interpreters._make("3.14t", "prebuilt", declared, QUIET)
+
     with pytest.raises(SetupError, match="not right: free_threaded is False instead of True"):
-        declared_interpreters._make(target, spec, lambda *_: usual.executable, QUIET)
-    declared_interpreters._make(target, spec, lambda *_: free.executable, QUIET)
-    made = free.model_copy(update={"origin": "source"})
+        download(usual.executable)
+    download(free.executable)
+    target = declared_interpreters.place("3.14t", "prebuilt", declared)
+    made = free.model_copy(update={"origin": "prebuilt"})
     assert interpreters.read("3.14t", target) == made
     (target / "made.json").unlink()
     assert interpreters.read("3.14t", target) is None

@@ -3,13 +3,14 @@
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from tenacity.wait import wait_random_exponential
 from werkzeug import Request, Response
 
 import foreign
@@ -20,21 +21,11 @@ from duetbench.core.errors import HistoryError, RecordError
 from duetbench.host import files, result_files
 from duetbench.host.files import MOST_BYTES
 from duetbench.host.git import ask, credentials
-from histories import QUICK, hook, listing, make_remote, night_run, place_of, save
+from histories import hook, listing, make_remote, night_run, place_of, save
 from observatory.store import history_branch
-from observatory.store.history_branch import (
-    BRANCH,
-    Patience,
-    PushResult,
-    Remote,
-    pull,
-    push,
-    remote_of,
-)
-from observatory.store.kinds import File, collect
+from observatory.store.history_branch import BRANCH, PushResult, Remote, push, remote_of
+from observatory.store.kinds import collect
 from repos import git, keep
-
-FEW = Patience(tries=3, first=0.01, longest=0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +34,7 @@ def _git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GITHUB_TOKEN", "GITHUB_SERVER_URL", "GIT_CONFIG_COUNT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(history_branch, "_WAIT", wait_random_exponential(0.05, max=1.0))
 
 
 @pytest.fixture
@@ -50,13 +42,24 @@ def remote(tmp_path: Path) -> Remote:
     return make_remote(tmp_path)
 
 
-def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three tries."""
+    monkeypatch.setattr(history_branch, "TRIES", 3)
+
+
+def file(name: str, data: bytes = b"{}\n") -> dict[str, bytes]:
     """A file that nobody checks."""
-    return File(f"runs/{name}/2026/run.json", data, replaceable)
+    return {f"runs/{name}/2026/run.json": data}
 
 
-def sent(remote: Remote, *files: File) -> PushResult:
-    return push(files, remote, subject="Night", patience=QUICK)
+def sent(remote: Remote, files: Mapping[str, bytes], heard: list[str] | None = None) -> PushResult:
+    return push(files, remote, "Night", print if heard is None else heard.append)
+
+
+def pull(remote: Remote, results: Path) -> int:
+    """Pull; return how many files were written."""
+    return history_branch.pull(remote, results, print)[1]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -70,22 +73,31 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
     source = save(tmp_path / "source", night_run(0), night_run(1), night_run(0, "beta"))
     files, runs, others = collect(source)
-    assert (len(files), len(runs), others) == (3, 3, ())
-    first = sent(remote, *files)
-    assert (len(first.added), first.there, first.tries) == (3, (), 1)
-    assert listing(remote) == sorted(f"results/{entry.path}" for entry in files)
-    again = sent(remote, *files)
-    assert (again.added, len(again.there)) == ((), 3)
+    assert (len(files), len(runs), others) == (3, 3, [])
+    assert (len(sent(remote, files).added), listing(remote)) == (
+        3, sorted(f"results/{path}" for path in files),
+    )  # fmt: skip
+    again = sent(remote, files)
+    assert (again.added, len(again.there)) == ([], 3)
     assert git(place_of(remote), "rev-list", "--count", BRANCH) == "1"
 
     target = tmp_path / "target"
-    pulled = pull(remote, target)
     tip = git(place_of(remote), "rev-parse", BRANCH)
-    assert (pulled.tip, pulled.written, pulled.unchanged) == (tip, 3, 0)
+    assert history_branch.pull(remote, target, print) == (tip, 3)
     assert contents(target) == contents(source)
     sent(remote, file("gamma"))
-    pulled = pull(remote, target)
-    assert (pulled.written, pulled.unchanged, pulled.replaced) == (1, 3, ())
+    assert pull(remote, target) == 1
+
+
+def test_a_history_alone_is_without_what_is_committed_beside_the_code(
+    remote: Remote, tmp_path: Path
+) -> None:
+    results = save(tmp_path / "fork" / "results", night_run(0))
+    keep(results.parent)
+    (results / "FINDINGS.md").write_text("Words")
+    sent(remote, file("alpha"))
+    assert history_branch.pull(remote, results, print, alone=True)[1] == 1
+    assert [*contents(results)] == ["FINDINGS.md", "runs/alpha/2026/run.json"]
 
 
 def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +106,7 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
     all_have_looked, looked = threading.Barrier(pushers, timeout=60), threading.local()
     real = history_branch._clone
 
-    def clone(remote: Remote, work: Path) -> str | None:
+    def clone(remote: Remote, work: Path) -> str:
         found = real(remote, work)
         if not hasattr(looked, "before"):
             looked.before = True
@@ -102,22 +114,24 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(history_branch, "_clone", clone)
+    heard: list[str] = []
     with ThreadPoolExecutor(pushers) as pool:
-        done = list(pool.map(lambda n: sent(remote, file(f"m{n}", b"%d" % n)), range(pushers)))
+        [*pool.map(lambda n: sent(remote, file(f"m{n}", b"%d" % n), heard), range(pushers))]
     assert listing(remote) == [f"results/runs/m{n}/2026/run.json" for n in range(pushers)]
     count = partial(git, place_of(remote), "rev-list", "--count", BRANCH)
     assert (count(), count("--merges")) == (str(pushers), "0")
-    assert min(entry.tries for entry in done) == 1 < max(entry.tries for entry in done)
+    assert len(heard) >= pushers - 1
     shown = (f"{BRANCH}:results/runs/m{n}/2026/run.json" for n in range(pushers))
     assert [git(place_of(remote), "cat-file", "blob", path) for path in shown] == [*"0123"]
 
 
+@pytest.mark.usefixtures("few")
 def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
     source = save(tmp_path / "source", night_run())
     before = contents(source)
     hook(remote, "pre-receive", "exit 1\n")
-    with pytest.raises(HistoryError, match=r"in 3 tries; .*declined.*push them again later"):
-        push(collect(source)[0], remote, subject="Night", patience=FEW)
+    with pytest.raises(HistoryError, match=r"declined.*push them again later"):
+        sent(remote, collect(source)[0])
     assert contents(source) == before
     assert (place_of(remote) / "counted").read_text().strip() == "3"
 
@@ -137,9 +151,10 @@ def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: P
 def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
     """Whether it had arrived is looked up: nothing is lost, nothing is there twice."""
     hook(remote, name, '[ "$COUNT" -ge 1 ] || kill -9 $PPID\n')
-    pushed = sent(remote, file("alpha"))
-    assert pushed.tries == 2
-    assert pushed.there == (("runs/alpha/2026/run.json",) if name == "post-receive" else ())
+    heard: list[str] = []
+    pushed = sent(remote, file("alpha"), heard)
+    assert len(heard) == 1
+    assert pushed.there == ["runs/alpha/2026/run.json"] * (name == "post-receive")
     assert git(place_of(remote), "rev-list", "--count", BRANCH) == "1"
     assert listing(remote) == ["results/runs/alpha/2026/run.json"]
 
@@ -147,14 +162,13 @@ def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
 def test_other_bytes_under_the_same_name_are_refused(remote: Remote, tmp_path: Path) -> None:
     """That holds back nothing else: a night has the files of many machines. Nor does a pull."""
     sent(remote, file("alpha", b"one"))
-    pushed = sent(remote, file("beta"), file("alpha", b"two"))
-    assert pushed.added == ("runs/beta/2026/run.json",)
-    assert pushed.conflicts == ("runs/alpha/2026/run.json",)
+    pushed = sent(remote, file("beta") | file("alpha", b"two"))
+    assert pushed.added == ["runs/beta/2026/run.json"]
+    assert pushed.conflicts == ["runs/alpha/2026/run.json"]
     here = tmp_path / "runs" / "alpha" / "2026" / "run.json"
     here.parent.mkdir(parents=True)
     here.write_bytes(b"two")
-    pulled = pull(remote, tmp_path)
-    assert (pulled.written, pulled.unchanged, here.read_bytes()) == (1, 1, b"two")
+    assert (pull(remote, tmp_path), here.read_bytes()) == (1, b"two")
     here.unlink()
     pull(remote, tmp_path)
     assert here.read_bytes() == b"one"
@@ -177,14 +191,14 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     (good / "runs" / "notes.json").write_text("{}")
     (path.parent / ".hidden.json").write_text("{}")
     files, _, others = collect(good)
-    assert [entry.path for entry in files] == [path.relative_to(good).as_posix()]
+    assert [*files] == [path.relative_to(good).as_posix()]
     assert sorted(others) == ["README.md", "runs/notes.json"]
-    assert collect(tmp_path / "nowhere") == ((), (), ())
-    sent(remote, *files)
+    assert collect(tmp_path / "nowhere") == ({}, [], [])
+    sent(remote, files)
 
 
 def of_asv(folder: Path, seconds: float) -> Path:
-    """A results folder as `observatory inprocess --record` leaves it, with one of asv's files."""
+    """A results folder as `observatory inprocess --to` leaves it, with one of asv's files."""
     document = foreign.inside(durations={"<build>": seconds})
     for path, content in foreign.asv_files(document).items():
         files.replace(folder / path, content)
@@ -210,9 +224,9 @@ def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
     ):
         entries, _, others = collect(first)
         assert len(others) == strangers, "what asv writes for its own site stays here"
-        sent(remote, *entries)
-        (newer,) = sent(remote, *collect(again)[0]).added
-        assert newer in pull(remote, first).replaced
+        sent(remote, entries)
+        (newer,) = sent(remote, collect(again)[0]).added
+        pull(remote, first)
         assert (first / newer).read_bytes() == (again / newer).read_bytes()
 
 
@@ -233,10 +247,10 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
     cut = night_run(status="partial")
-    (entry,), (run,), _ = collect(save(tmp_path, cut))
-    assert (entry.path, run.status) == (cut.path, "partial")
+    (path,), (run,), _ = collect(save(tmp_path, cut))
+    assert (path, run.status) == (cut.path, "partial")
     (only,), (run,), _ = collect(save(tmp_path, night_run(), cut))
-    assert (only.path, run.status) == (entry.path, "complete")
+    assert (only, run.status) == (path, "complete")
 
 
 def test_links_and_strangers_in_the_branch_are_not_laid_out(remote: Remote, tmp_path: Path) -> None:
@@ -249,22 +263,25 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(remote: Remote, tmp_
     (work / "index.html").write_text("not results")
     keep(work)
     git(work, "push", "--quiet", remote.address, f"HEAD:{BRANCH}")
-    assert pull(remote, tmp_path / "target").written == 1
-    assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]
+    pull(remote, tmp_path / "target")
+    written = contents(tmp_path / "target")
+    assert written.pop("runs/alpha/2026/run.json") == b"{}"
+    assert written == {"runs/alpha/2026/passwords.json": b"/etc/passwd"}, "a file, and no link"
 
 
+@pytest.mark.usefixtures("few")
 def test_a_full_disk(remote: Remote, tmp_path: Path) -> None:
     """A pull leaves no half of a file, says so, and works once there is room."""
-    sent(remote, *collect(save(tmp_path / "source", *(night_run(n) for n in range(3))))[0])
+    sent(remote, collect(save(tmp_path / "source", *(night_run(n) for n in range(3))))[0])
     target = tmp_path / "target"
     target.mkdir()
     with small_disk(target) as fill:
         fill()
         with pytest.raises(HistoryError, match="could not be fetched: "):
-            pull(remote, target, patience=FEW)
+            pull(remote, target)
         assert list(contents(target)) == ["ballast"]
         (target / "ballast").unlink()
-        assert pull(remote, target).written == 3
+        assert pull(remote, target) == 3
 
 
 @pytest.fixture
@@ -273,6 +290,7 @@ def server() -> Iterator[HTTPServer]:
         yield served
 
 
+@pytest.mark.usefixtures("few")
 def test_the_token_goes_to_github_alone(
     server: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,10 +309,10 @@ def test_the_token_goes_to_github_alone(
         remote = remote_of(tmp_path, address)
         assert "secret" not in repr(remote)
         with pytest.raises(HistoryError, match=r"403") as problem:
-            push([file("alpha")], remote, subject="x", patience=FEW)
+            sent(remote, file("alpha"))
         assert "secret" not in str(problem.value)
     expected = base64.b64encode(b"x-access-token:secret-token").decode()
-    assert heard == [f"basic {expected}"] * FEW.tries + [None] * FEW.tries
+    assert heard == [f"basic {expected}"] * 3 + [None] * 3
     # What somebody has set in the environment stays.
     result = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})
     assert result["GIT_CONFIG_COUNT"] == "3"

@@ -8,11 +8,8 @@ import synthetic
 from bare import Programs
 from duetbench.core.model import Case, CaseResult, Launch, Run
 from duetbench.host import files
-from observatory.store.history_branch import BRANCH, Patience, Remote
+from observatory.store.history_branch import BRANCH, Remote
 from repos import git
-
-QUICK = Patience(tries=20, first=0.05, longest=1.0)
-"""Patience for a remote on this machine."""
 
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 

@@ -116,19 +116,15 @@ def test_both_stacks_are_measured_as_they_were(
 
 @pytest.mark.real
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
-    """At the commit that was measured, elsewhere, fetched into a shallow history, or resolved."""
-    base = StackState(stack="one", digest=bumps.digests[0])
-    right = Checkout(bumps.root).find_lock("one", base.digest, bumps.commits[0])
-    assert right is not None
-    assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
-    unknown = base.model_copy(update={"digest": "0" * 64})
-    assert Checkout(bumps.root).find_lock("one", unknown.digest, bumps.commits[0]) is None
+    """At the commit that was measured, fetched into a shallow history, or resolved."""
+    before, after = find_locks(Checkout(bumps.root), bumps.candidate(), QUIET)
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in (before, after)]
+    assert tuple(digests) == bumps.digests
 
     git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
-    assert Checkout(shallow).find_lock("one", base.digest, None) is None
-    assert Checkout(shallow).find_lock("one", base.digest, bumps.commits[0]) == right
+    assert find_locks(Checkout(shallow), bumps.candidate(), QUIET) == (before, after)
 
     # One that is gone is resolved again, if it has a date.
     lost = StackState(stack="one", digest="0" * 64)

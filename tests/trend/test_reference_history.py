@@ -60,23 +60,3 @@ def test_every_point_of_the_history_is_what_it_was(sources: Sources) -> None:
 
 def test_the_steps_that_are_found_are_those_that_were_found(sources: Sources) -> None:
     assert_golden("reference/steps.txt", "\n".join(step_lines(sources)))
-
-
-def test_what_one_request_does_since_a_release_is_what_was_seen(sources: Sources) -> None:
-    """Of 16 releases that moved requests or starts, what differs: kind → times before, after.
-
-    Where nothing differs, compiled code does, or at most 2 % of the calls.
-    """
-    seen = {
-        comparison.head.label: {effect.kind: found.totals[effect.kind] for effect in found.differ}
-        for comparison in sources.comparisons
-        for case in comparison.cases
-        if comparison.counts_only and (found := case.effects)
-    }
-    assert len(seen) == 16
-    assert {name: kinds for name, kinds in seen.items() if kinds} == {
-        "fastapi==0.124.0": {"function": (97, 100)},
-        "fastapi==0.130.0": {"function": (100, 95)},
-        "fastapi==0.140.0": {"function": (100, 108)},
-        "fastapi==0.142.0": {"library exception": (0, 6), "function": (108, 152)},
-    }

@@ -144,15 +144,14 @@ class Subject:
         *,
         keep: str = "",
         pins: Sequence[str] = (),
-        options: Sequence[str] = (),
     ) -> str:
         """Resolve a stack with uv as of the end of a date (UTC), or of a moment; return its lock.
 
-        `options` are uv's. Versions in `keep`, the text of a lock, are kept if possible. `pins` are
-        requirements such as `granian==2.7.8` that limit what is installed. SetupError: uv finds no
-        such set of packages.
+        Versions in `keep`, the text of a lock, are kept if possible. `pins` are requirements such
+        as `granian==2.7.8` that limit what is installed. SetupError: uv finds no such set of
+        packages.
         """
-        argv = [*self.sources(stack), *options]
+        argv = [*self.sources(stack)]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
         # Its home may have an index of its own.

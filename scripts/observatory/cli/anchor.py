@@ -1,7 +1,6 @@
 """`observatory anchor`: the frozen stack that all trend points are measured against."""
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,21 +11,14 @@ from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files, git, machine
 from duetbench.host.console import Console
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from observatory.cli.options import (
-    PlanOption,
-    ProfileOption,
-    ResultsOption,
-    SelectOption,
-    ShardOption,
-)
+from observatory.cli.options import PlanOption, ResultsOption, ShardOption
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted, measure
+from observatory.trend.anchored import DUET_PROTOCOL, Effort, Wanted, measure
 
 anchor_app = Typer(
     no_args_is_help=True,
@@ -37,8 +29,6 @@ anchor_app = Typer(
 
 @anchor_app.command("run")
 def run_command(
-    select: SelectOption = None,
-    profile: ProfileOption = "nightly",
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
@@ -46,47 +36,42 @@ def run_command(
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
-    $ observatory anchor run --select 'asgi-wsgi/*' --budget 20m
-    $ observatory anchor run --plan night.json --shard 1 --results measured
+    $ observatory plan --output night.json --select 'asgi-wsgi/*'
+    $ observatory anchor run --plan night.json --shard 1 --budget 36m --results measured
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20; one whose
-    duets take 8 s or longer gets 3 to 5. If the time is too short for 3 of each, cases take turns.
+    duets take 8 s or longer gets 3 to 5.
 
-    Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
-    result. 1: some have none. 3: none has.
+    Exit code 0: cases have points, or the reason why not. 3: none has a point.
     """
-    checkout, console = Checkout.here(profile), Console()
-    folder, globs, seed = results or checkout.results, tuple(select or ()), DEFAULT_SEED
-    commit, dirty = git.revision(checkout.root)
-    assigned = assignment(plan_file, shard)
-    if assigned is not None:
-        if select:
-            raise UsageError("--plan selects the cases: leave --select out")
-        assigned.require(machine.fingerprint().id, commit)
-        checkout = replace(checkout, profile=assigned.plan.profile)
-        globs, seed = tuple(case.id for case in assigned.plan.cases), assigned.plan.seed
+    assigned, console = assignment(plan_file, shard), Console()
+    if assigned is None:
+        raise UsageError("expected --plan and --shard, of `observatory plan`")
+    plan = assigned.shard.plan
+    checkout = Checkout.here(plan.profile)
+    folder, (commit, dirty) = results or checkout.results, git.revision(checkout.root)
+    assigned.require(machine.fingerprint().id, commit)
     files.require_room(folder)
     clean_up(console)
     saved = list[Points]()
 
     def keep(measured: Points) -> None:  # what a sandbox hands out, whatever ends it
-        marks = {} if assigned is None else assigned.marks(measured.id)
-        saved[:] = [measured.model_copy(update=marks)]
+        saved[:] = [assigned.mark(measured)]
         files.save(folder, saved[0])
 
-    label, limit = "the checkout" if dirty or not commit else commit[:8], budget_seconds(budget)
-    effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
+    label = "the checkout" if dirty or not commit else commit[:8]
+    effort = Effort(seed=plan.seed, limit=budget_seconds(budget) or math.inf)
     tonight = Wanted(label, datetime.now(UTC), checkout, commit)
+    cases = [case.id for case in plan.cases]
     try:
-        for points in measure(checkout, [tonight], globs, Reporter(console), effort, keep=keep):
+        for points in measure(checkout, [tonight], cases, Reporter(console), effort, keep=keep):
             keep(points)
     finally:
         for points in saved:
             print_points(console, points)
             console.say(f"saved: {folder / points.path}")
-    (measured,) = saved
-    if measured.missing and (assigned is None or not measured.cases):
-        raise Exit(1 if measured.cases else 3)
+    if not saved[0].cases:
+        raise Exit(3)
 
 
 @anchor_app.command("renew")

@@ -1,15 +1,13 @@
 """`observatory backfill`: stacks of other times, measured today."""
 
 import os
-from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
 from typer import Exit, Option
 
 from duetbench.cli.options import clean_up
-from duetbench.core.errors import UsageError
 from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
@@ -21,7 +19,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
 from observatory.store.points import Points
 from observatory.trend import backfill
-from observatory.trend.anchored import Effort, Wanted, measure
+from observatory.trend.anchored import Effort, measure
 
 
 def backfill_command(
@@ -40,9 +38,6 @@ def backfill_command(
         str | None,
         Option("--releases", metavar="PACKAGES", help="Instead of dates: all releases of these."),
     ] = None,
-    start: Annotated[
-        bool, Option("--start", help="Measure how long the servers take to start, without load.")
-    ] = False,
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
@@ -52,15 +47,12 @@ def backfill_command(
 
     $ observatory backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
     $ observatory backfill --since 2026-07-01 --releases fastapi,granian --dry-run
-    $ observatory backfill --since 2026-07-01 --releases pydantic --select 'start-up/*' --start
 
     Each stack is resolved as of the end of its date, from wheels only, unless UV_NO_BUILD=0 is set.
     The points of each stack are saved: the same command continues an interrupted one.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """
-    if start and releases is None:
-        raise UsageError("--start: expected --releases too, as trends have no points of starts")
     checkout, console = Checkout.here(profile), Console()
     folder, reporter = results or checkout.results, Reporter(console)
     first, last = since.date(), (until or datetime.now(UTC)).date()
@@ -71,16 +63,21 @@ def backfill_command(
         wanted = [backfill.of_date(when) for when in backfill.dates(first, last, every)]
         if releases is not None:
             names = releases.replace(",", " ").split()
-            wanted = [w for name in names for w in _of(name, first, last, reporter, start=start)]
+            with reporter.step(f"releases of {releases}", "asking the index") as tick:
+                wanted = [
+                    stack
+                    for name in names
+                    for stack in backfill.releases(
+                        name, first, last, partial(backfill.newest, name, tick)
+                    )
+                ]
         console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
         if dry_run:
             return
         files.require_room(folder)
         clean_up(console)
         wanted = backfill.without_known(wanted, folder, anchor)
-        # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
-        effort = Effort(se=0.01 if start else 0.005, seed=DEFAULT_SEED)
-        for points in measure(checkout, wanted, select or (), reporter, effort):
+        for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
             files.save(folder, points)
             measured.append(points)
             print_points(console, points)
@@ -90,11 +87,3 @@ def backfill_command(
     console.say(f"{len(measured)} of {len(wanted)} stacks measured now")
     if measured and not all(points.cases for points in measured):
         raise Exit(1 if any(points.cases for points in measured) else 3)
-
-
-def _of(
-    package: str, first: date, last: date, reporter: Reporter, *, start: bool
-) -> Sequence[Wanted]:
-    with reporter.step(f"releases of {package}", "asking the index") as tick:
-        newest = partial(backfill.newest, package, tick)
-        return backfill.releases(package, first, last, newest, start=start)

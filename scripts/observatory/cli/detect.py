@@ -27,9 +27,6 @@ def detect_command(
     judge: Annotated[
         bool, Option("--confirm", help="Measure this machine's candidates by duets.")
     ] = False,
-    elsewhere: Annotated[
-        bool, Option("--elsewhere", help="With --confirm: also those of other machines.")
-    ] = False,
     from_: Annotated[
         Path | None,
         Option(
@@ -61,14 +58,14 @@ def detect_command(
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
-    if (from_ is not None or elsewhere) and not judge:
-        raise UsageError("--from and --elsewhere are for --confirm: add it")
+    if from_ is not None and not judge:
+        raise UsageError("--from is for --confirm: add it")
     project = Checkout.here("nightly")
     results = to or project.results
     if judge:
         files.require_room(results)
         detected = files.read(Candidates, from_) if from_ is not None else _detect(project)[0]
-        _confirm(project, detected, results, budget_seconds(budget) or 0.0, elsewhere=elsewhere)
+        _confirm(project, detected, results, budget_seconds(budget) or 0.0)
         return
     detected, undone, machines = _detect(project)
     results.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
@@ -77,20 +74,17 @@ def detect_command(
     if output is not None:
         files.write(output, detected)
     counts = Counter(candidate.series.machine for candidate in detected.candidates)
-    include = [
-        {"machine": name, "runner": name, "candidates": n}
-        for name, n in counts.items()
-        if name in machines
-    ]
+    waiting = {name: n for name, n in counts.items() if name in machines}
+    include = [{"machine": name, "runner": name, "candidates": n} for name, n in waiting.items()]
     matrix = json.dumps({"include": include}, separators=(",", ":"))
-    actions.outputs({"matrix": matrix, "candidates": str(sum(counts[n] for n in machines))})
+    actions.outputs({"matrix": matrix, "candidates": str(sum(waiting.values()))})
     lines = [f"closed: {record.id}: {record.note}" for record in undone]
-    lines += map(_headline, detected.candidates)
-    heading = f"### Detection: {len(detected.candidates)} candidates"
-    write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
+    for candidate in detected.candidates:
+        moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
+        series = f"{len(candidate.steps)} series on {candidate.series.machine}"
+        lines.append(f"{candidate.id}: {series} moved with {moved}")
     lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
-    if detected.candidates:
-        lines.append("judge them on their machines: observatory detect --confirm")
+    write_summary("### Detection\n\n" + "\n".join(f"- {line}" for line in lines))
     for line in lines:
         Console().say(line)
 
@@ -106,18 +100,12 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
     return detected, confirm.close(sources.changes), candidates.present(sources.tables)
 
 
-def _confirm(
-    project: Checkout, detected: Candidates, results: Path, seconds: float, *, elsewhere: bool
-) -> None:
-    """Judge the candidates of this machine, or all."""
+def _confirm(project: Checkout, detected: Candidates, results: Path, seconds: float) -> None:
+    """Judge the candidates of this machine."""
     here, console, progress = machine.fingerprint().id, Console(), errors()
-    own = [c for c in detected.candidates if elsewhere or c.series.machine == here]
-    for candidate in detected.candidates:
-        if candidate not in own:
-            progress.say(
-                f"note: {candidate.id} waits for its machine {candidate.series.machine}; if that "
-                "no longer exists: --elsewhere"
-            )
+    own = [c for c in detected.candidates if c.series.machine == here]
+    if others := {c.series.machine for c in detected.candidates} - {here}:
+        progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")
     clean_up(progress)
     reporter = Reporter(console)
     explain = partial(resolve_name("duetbench.cli.why:explain_comparison"), narrator=reporter)
@@ -139,21 +127,12 @@ def _confirm(
         raise Exit(1)
 
 
-def _headline(candidate: Change) -> str:
-    moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
+def _sentence(record: Change) -> str:
+    if not record.confirmed:
+        return f"{record.id}: not confirmed ({record.verdict}): {record.note}"
+    causes = ", ".join(map(str, record.releases)) or record.unsettled or "not searched for"
     return (
-        f"{candidate.id}: {len(candidate.steps)} series on {candidate.series.machine} moved with "
-        f"{moved}"
-    )
-
-
-def _sentence(concluded: Change) -> str:
-    if not concluded.confirmed:
-        return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
-    return (
-        f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
-        f"{row(concluded.series.metric).title} {change(concluded.ratio)} "
-        f"({change(concluded.low)} to {change(concluded.high)}), and "
-        f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}; cause: "
-        f"{', '.join(map(str, concluded.releases)) or concluded.unsettled or 'not searched for'}"
+        f"{record.id}: {record.verdict}: {record.series.case} {row(record.series.metric).title} "
+        f"{change(record.ratio)} ({change(record.low)} to {change(record.high)}), and "
+        f"{len(record.others)} more series; not measured: {len(record.unplayed)}; cause: {causes}"
     )

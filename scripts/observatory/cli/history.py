@@ -13,9 +13,9 @@ from duetbench.host import files as files_
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.matrix.checkout import Checkout
-from observatory.store.history_branch import BRANCH, pull, push, remote_of, tracked_files
-from observatory.store.kinds import File, collect
-from observatory.store.night import NightPlan, NightRecord, outcome
+from observatory.store.history_branch import BRANCH, pull, push, remote_of
+from observatory.store.kinds import collect
+from observatory.store.night import NightPlan, outcome
 
 history_app = Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -62,19 +62,9 @@ def pull_command(
     """
     project = Checkout.here()
     where, results = remote_of(project.root, remote), to or project.results
-    if alone:
-        committed = tracked_files(results)
-        for path in committed:
-            path.unlink(missing_ok=True)
-        errors().say(f"{len(committed)} committed measurements are left out")
-    pulled = pull(where, results, log=errors().say)
-    if pulled.tip is None:
-        Console().say(f"there is no branch {BRANCH}: the history is empty so far")
-    else:
-        Console().say(
-            f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
-            f"newer contents, {pulled.unchanged} unchanged"
-        )
+    tip, written = pull(where, results, errors().say, alone=alone)
+    state = f"history at {tip[:8]}" if tip else f"there is no branch {BRANCH} yet"
+    Console().say(f"{state}: {written} new files")
 
 
 @history_app.command("push")
@@ -110,15 +100,12 @@ def push_command(
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
         record = outcome(files_.read(NightPlan, plan), runs)
-        files = (*files, File(record.path, files_.encode(record), replaceable=True))
-    if not files:
-        Console().say(f"{folder}: nothing to push")
-        return
-    where = remote_of(paths.project_root(), remote)
+        files[record.path] = files_.encode(record)
     subject = f"Night {record.id}: {record.status}" if record else "Results"
-    pushed = push(files, where, subject=subject, log=warn)
-    known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
-    Console().say(f"{len(pushed.added)} files added to {BRANCH}, {known}")
+    pushed = push(files, remote_of(paths.project_root(), remote), subject, warn)
+    Console().say(
+        f"{len(pushed.added)} files added to {BRANCH}, {len(pushed.there)} were known already"
+    )
     if pushed.conflicts:
         sentence = (
             f"{', '.join(pushed.conflicts)}: not pushed, as the history has other bytes under this "
@@ -126,21 +113,14 @@ def push_command(
         )
         actions.annotate("error", sentence)
     if record is not None:
-        _report(record)
+        absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
+        lines = [f"- {line}" for line in (*record.sentences, *absent)]
+        write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
+        for sentence in record.sentences:
+            warn(sentence)
+        if record.status == "empty":
+            raise NothingMeasuredError(
+                f"night {record.id}: found no usable launch: see the logs of the shards' jobs"
+            )
     if pushed.conflicts or (record and record.status == "incomplete"):
         raise Exit(1)
-
-
-def _report(record: NightRecord) -> None:
-    """Say what came of a night; raises NothingMeasuredError."""
-    sentences = record.sentences
-    absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
-    lines = [f"- {line}" for line in (*sentences, *absent)]
-    write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
-    for sentence in sentences:
-        errors().say(sentence)
-    if record.status == "empty":
-        raise NothingMeasuredError(
-            f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
-            "launch: see the logs of the shards' jobs"
-        )

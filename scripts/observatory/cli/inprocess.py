@@ -9,8 +9,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption, clean_up, machine
-from duetbench.core import units
-from duetbench.core.errors import NothingMeasuredError, UsageError
+from duetbench.core.errors import NothingMeasuredError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from observatory.matrix.checkout import Checkout
@@ -30,38 +29,32 @@ def inprocess_command(
             help="Only benchmarks that match, as in asv: '^gil', 'gil.Cpu'; repeatable.",
         ),
     ] = None,
-    record: Annotated[
-        bool, Option("--record", help="Keep the results among asv's (results/asv).")
-    ] = False,
     to: Annotated[
         Path | None,
-        Option("--to", metavar="FOLDER", help="With --record: the folder; default: results/."),
+        Option("--to", metavar="FOLDER", help="Keep the results among asv's, in its asv/."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure inside one process, with few samples: threads, handlers, Pydantic.
 
     $ observatory inprocess --bench ^gil
-    $ observatory inprocess --record --to measured
+    $ observatory inprocess --to results
 
     asv measures the last commit's applications and locks by the suites of the working tree. Exit
     code 0: everything applicable was measured. 1: a benchmark failed, which with --to counts as a
     result. 3: nothing was measured.
     """
-    if to is not None and not record:
-        raise UsageError("--to: no results are kept: add --record")
     progress, project = errors(), Checkout.here()
     commit, dirty = runs.require_commit(project.root)
-    kept = to or project.results
-    if record:
-        files.require_room(kept)
+    if to is not None:
+        files.require_room(to)
     clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; later changes are left out")
     log = paths.state_dir() / "logs" / "inprocess.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch, machine():
-        results = (kept / "asv").resolve() if record else Path(scratch, "results")
+        results = (to / "asv").resolve() if to is not None else Path(scratch, "results")
         config = runs.configure(project.root, Path(scratch), results)
         began = datetime.now(UTC).timestamp() * 1000
         with Narrator(progress).step("in-process suites", "asv runs them") as tick:
@@ -74,21 +67,13 @@ def inprocess_command(
         )
     if not snapshots:
         raise NothingMeasuredError(f"no benchmark gave a figure; asv's logs are in {log.parent}")
-    suites = read_suites(project.root)
-    sections = of_suites(snapshots, suites)
+    sections = of_suites(snapshots, read_suites(project.root))
     if as_json:
         records = [{"name": section.experiment, **asdict(section)} for section in sections]
         print_json({"snapshots": [*map(asdict, snapshots)], "sections": records})
     else:
-        console, head = Console(), [("measured", where(snapshots[0]))]
-        findings.print_sections(console, "Inside the process", head, sections)
-        in_tables = {name for suite in suites for name in suite.benchmarks}
-        for reading in (row for snapshot in snapshots for row in snapshot.readings):
-            if reading.value is not None and reading.benchmark not in in_tables:
-                write = units.seconds.write if reading.unit == "seconds" else units.plain.write
-                values = " ".join(value for _, value in reading.params)
-                words = f"{reading.benchmark} {values} on {reading.python}, {reading.stack}"
-                console.say(f"{words}: {write(reading.value)}")
+        head = [("measured", where(snapshots[0]))]
+        findings.print_sections(Console(), "Inside the process", head, sections)
     failed = dict.fromkeys(
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots

@@ -103,12 +103,12 @@ def measure_command(
     console = Console()
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
-    plan = assigned.plan if assigned else checkout.plan(select or (), launches)
+    plan = assigned.shard.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
     narrator = Narrator(console)
     with machine(None, console.say):
         absent = unmeasurable(plan.cases, checkout, narrator, declared=False)
-        begin = assigned.begin if assigned else lambda run: run
+        begin = assigned.mark if assigned else lambda run: run
         run, path = runner.launch_all(
             plan, checkout, folder, console, begin=begin, missing=absent, installs=narrator
         )

@@ -7,7 +7,7 @@ from typer import Option
 from duetbench.app import stacks
 from duetbench.cli import setup as of_tool
 from duetbench.host.console import Console, Narrator
-from observatory.matrix import declared_interpreters
+from observatory.matrix import declared_interpreters, source_builds
 from observatory.matrix.checkout import Checkout
 
 
@@ -40,7 +40,7 @@ def set_up(checkout: Checkout, narrator: Narrator, *, with_stacks: bool = True) 
     """
     configured = checkout.declared
     locks = [(checkout.lock(name), pythons) for name, pythons in checkout.stacks.items()]
-    parts = of_tool.set_up(checkout.configuration, narrator, declared_interpreters.build_oha)
+    parts = of_tool.set_up(checkout.configuration, narrator, source_builds.build_oha)
     pythons_now = declared_interpreters.ensure(configured, narrator)
     located = {name: checkout.interpreter(name) for name in configured.usual}
     origins = ", ".join(sorted({python.origin for python in located.values()}))

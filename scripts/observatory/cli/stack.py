@@ -30,10 +30,14 @@ def lock_command(
 ) -> None:
     """Resolve stacks again, write their locks, and show which packages changed.
 
+    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3).
+
     $ observatory stack lock current
     $ observatory stack lock current --as-of 2026-03-01
     """
-    moves = renew_locks(Checkout.here(), Narrator(errors()), names, as_of and as_of.date())
+    project = Checkout.here()
+    until = as_of.date() if as_of else project.cooldown()
+    moves = renew_locks(project, Narrator(errors()), names, until)
     for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)
 
@@ -48,8 +52,7 @@ def bump_command(
 
     $ observatory stack bump
 
-    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and no
-    package gets an older release. This checkout and its branch stay as they are.
+    Packages are as of `observatory stack lock`. This checkout and its branch stay as they are.
     """
     project, console = Checkout.here(), errors()
 

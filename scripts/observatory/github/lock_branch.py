@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
-from observatory.store.history_branch import Patience, Remote, author
+from observatory.store.history_branch import Remote, author, keep_trying
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -89,7 +89,7 @@ def advance(
                 git.ask(root, "worktree", "remove", "--force", str(place))
 
     try:
-        return Patience(tries=3).keep_trying(attempt, say)
+        return keep_trying(attempt, say)
     except HistoryError as problem:
         raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
 

@@ -1,15 +1,13 @@
 """A checkout with experiments: the subject of the observatory, by what its files declare."""
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
-from packaging.version import Version
 from pydantic import Field
 
 from duetbench.app import case_names, stacks
@@ -31,9 +29,6 @@ from observatory.matrix.declared_interpreters import Declared
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
 
-_NEVER: Final = "9999-01-01"
-"""A date before which everything was released."""
-
 
 class Settings(Frozen):
     """How nights share the work out, and what they lock."""
@@ -45,7 +40,7 @@ class Settings(Frozen):
         default=3,
         ge=0,
         alias="cooldown-days",
-        description="Days that a release has to be out before nights lock it.",
+        description="Days that a release has to be out before it is locked.",
     )
 
 
@@ -62,9 +57,9 @@ class Checkout(Subject):
     search: tuple[str, ...] = field(default=(".", ".."), kw_only=True)
 
     @classmethod
-    def here(cls, profile: Profile = "quick", *, stand_in: bool = True) -> Self:
+    def here(cls, profile: Profile = "quick") -> Self:
         """Create that of the current repository; see `paths.project_root`."""
-        return cls(paths.project_root(stand_in=stand_in), profile)
+        return cls(paths.project_root(), profile)
 
     @cached_property
     def declared(self) -> Declared:
@@ -140,20 +135,12 @@ class Checkout(Subject):
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
-        """Find the text of a lock by its digest; None if it is nowhere.
-
-        `commit` is where it was read.
-        """
-        files = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
-        here = _find_text((file.read_bytes() for file in files if file.is_file()), digest)
-        if here or commit is None:
-            return here
+    def lock_at(self, stack: str, commit: str) -> bytes | None:
+        """Return the lock of a stack at a commit; None if there is none."""
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
         with suppress(HistoryError):
             fetch_commit(self.root, commit)
-            blob = git.run(["-C", str(self.root), "cat-file", "blob", place])
-            return _find_text([blob], digest)
+            return git.run(["-C", str(self.root), "cat-file", "blob", place])
         return None
 
     @property
@@ -162,7 +149,7 @@ class Checkout(Subject):
         return paths.inside(self.root, folder) if folder else self.root / "results"
 
     def cooldown(self) -> datetime | None:
-        """The latest release time that nights may lock; None: any."""
+        """The latest release time that may be locked; None: any."""
         days = self.settings.cooldown_days
         return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
 
@@ -186,8 +173,15 @@ class Checkout(Subject):
 
 def fetch_commit(root: Path, commit: str) -> None:
     """Fetch a commit that this shallow clone lacks; HistoryError if origin lacks it, too."""
-    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
+    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is not None:
+        return
+    try:
         git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+    except HistoryError as error:
+        raise HistoryError(
+            f"this clone and origin lack the commit {commit[:12]} ({error}): fetch all history "
+            "(git fetch --unshallow), or declare another anchor: observatory anchor renew NAME"
+        ) from error
 
 
 def renew(
@@ -198,8 +192,7 @@ def renew(
 ) -> tuple[PackageChange, ...]:
     """Resolve stacks again (default: all) and write all their locks or none; return the moves.
 
-    Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
-    already does not go back to a moment, since that would report two changes without a cause.
+    Locks are as of the end of a date (UTC), of a moment, or of now.
 
     Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
     its index; then no lock was changed.
@@ -213,26 +206,8 @@ def renew(
         file = checkout.lock_file(name)
         before = checkout.lock(name).packages if file.exists() else {}
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            text = checkout.resolve(name, as_of, tick)
-            after = stacks.parse(text, str(file), checkout.version)
-            older = {
-                package: before[package]
-                for package, version in after.items()
-                if package in before and Version(version) < Version(before[package])
-            }
-            if isinstance(as_of, datetime) and older:
-                pins = [f"{package}<={version}" for package, version in older.items()]
-                exempt = [f"--exclude-newer-package={package}={_NEVER}" for package in older]
-                text = checkout.resolve(name, as_of, tick, options=exempt, pins=pins)
-                after = stacks.parse(text, str(file), checkout.version)
-            texts[file] = text
-        moves += differences(name, before, after)
+            texts[file] = checkout.resolve(name, as_of, tick)
+        moves += differences(name, before, stacks.parse(texts[file], str(file), checkout.version))
     for file, text in texts.items():
         stacks.write_lock(file, text)
     return tuple(moves)
-
-
-def _find_text(texts: Iterable[bytes], digest: str) -> str | None:
-    """Find the one of some texts that has a digest."""
-    found = (text for text in texts if hashlib.sha256(text).hexdigest() == digest)
-    return next((text.decode() for text in found), None)

@@ -5,25 +5,25 @@ compilers.
 """
 
 import functools
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import Field
 
 from duetbench.app import interpreters
-from duetbench.app.declarations import Digest, OhaSpec, PatchVersion, read_toml, validate
+from duetbench.app.declarations import PatchVersion, read_toml, validate
 from duetbench.app.interpreters import Interpreter
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
+from observatory.matrix.source_builds import SourceBuild, require
+
+ORIGINS: Final = ("prebuilt", "source")
+"""Of the interpreters that set-up installs."""
+
+DECLARATION: Final = Path(__file__).with_name("interpreters.toml")
 
 
 class InterpreterSpec(InterpreterKind):
@@ -33,33 +33,11 @@ class InterpreterSpec(InterpreterKind):
     free_threaded: bool = Field(default=False, description="As its name says, which ends in t.")
     optional: bool = Field(default=False, description="Installed only for cases that use it.")
 
-
-ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
-"""Variable with the path or address of a source archive to use instead of the mirror's."""
-
-Request = dict[str, Any]
-"""What to build from source."""
-
-_BUILDER: Final = Path(__file__).parents[2] / "build_from_source.py"
-_TIMEOUT_S: Final = 60
-
-ORIGINS: Final = ("prebuilt", "source")
-"""Of the interpreters that set-up installs."""
-
-
-class SourceBuild(Frozen):
-    """How to build an interpreter if no prebuilt one is available."""
-
-    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
-    sha256: Digest
-    cflags: str
-    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
-    llvm: tuple[str, ...] = Field(
-        default=(), description="Versions of LLVM that can build its JIT, the best one first."
-    )
-
-
-DECLARATION: Final = Path(__file__).with_name("interpreters.toml")
+    @property
+    def program(self) -> Path:
+        """The interpreter's own file in its folder, never an alias."""
+        minor = ".".join(self.version.split(".")[:2])
+        return Path("bin") / f"python{minor}{'t' if self.free_threaded else ''}"
 
 
 class Declared(Frozen):
@@ -74,6 +52,13 @@ class Declared(Frozen):
     def usual(self) -> dict[str, InterpreterSpec]:
         """The interpreters that set-up installs: all but the optional ones."""
         return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
+
+    def recipe(self, name: str) -> SourceBuild:
+        """How to build an interpreter; SetupError if nobody has declared it."""
+        version = self.interpreters[name].version
+        if version not in self.source_build:
+            raise SetupError(f'{DECLARATION.name} has no [source-build."{version}"] for {name}')
+        return self.source_build[version]
 
 
 @functools.cache
@@ -141,44 +126,41 @@ def ensure(configured: Declared, narrator: Narrator, *more: str) -> bool:
     for origin in ORIGINS:
         if not any(fault(spec, place(name, origin, configured)) for name, spec in specs.items()):
             return False
-    reason = f"{ARCHIVE} is set" if os.environ.get(ARCHIVE) else ""
-    if not reason:
-        try:
-            for name, spec in specs.items():
-                _make(place(name, "prebuilt", configured), spec, _download, narrator)
-        except SetupError as error:
-            reason = str(error).split("t said: ")[-1]  # without the advice
-    if reason:
+    try:
+        for name in specs:
+            _make(name, "prebuilt", configured, narrator)
+    except SetupError as error:
+        reason = str(error).split("t said: ")[-1]  # without the advice
         narrator.say(
             f"prebuilt interpreters are not available ({reason}): all are built from source, with "
             "the same flags, so that those of one version differ only in the GIL, or the JIT"
         )
-        requests = {name: _request(name, configured) for name in specs}
-        _require([f for request in requests.values() for f in faults(request)])
-        for name, request in requests.items():
-            _make(Path(request["home"]), specs[name], partial(_compile, request), narrator)
+        if jits := [name for name, spec in specs.items() if spec.jit]:
+            raise SetupError(f"{jits[0]} cannot be built from source, for its JIT") from error
+        require(fault for name in specs for fault in configured.recipe(name).faults())
+        for name in specs:
+            _make(name, "source", configured, narrator)
     return True
 
 
-def _make(
-    target: Path,
-    spec: InterpreterSpec,
-    build: Callable[[InterpreterSpec, Path, Path, Tick], Path],
-    narrator: Narrator,
-) -> None:
-    """Make an interpreter in a folder; `build` fills it, or a draft, and returns its program."""
+def _make(name: str, origin: str, configured: Declared, narrator: Narrator) -> None:
+    """Install an interpreter of an origin; raises SetupError."""
+    spec, target = configured.interpreters[name], place(name, origin, configured)
 
     def fill(draft: Path) -> cache.Facts:
-        with narrator.step(f"CPython {target.name}", f"installing {spec.version}") as tick:
-            program = build(spec, target, draft, tick)
-        origin = target.parent.name.split("-")[0]
-        python = interpreters.identify(program, target.name, origin, jit=spec.jit)
-        if program.is_relative_to(draft):
-            place = target / program.relative_to(draft)
-            python = python.model_copy(update={"executable": place})
+        log = command.new_log(f"{origin}-{name}")
+        with narrator.step(f"CPython {name}", f"installing {spec.version}") as tick:
+            if origin == "prebuilt":
+                program = final = _download(spec, target, log, tick)
+            else:
+                recipe, free = configured.recipe(name), spec.free_threaded
+                recipe.build(draft, target, log, tick, free_threaded=free)
+                program, final = draft / spec.program, target / spec.program
+        python = interpreters.identify(program, name, origin, jit=spec.jit)
+        python = python.model_copy(update={"executable": final})
         return python.model_dump(mode="json", exclude_defaults=True)
 
-    cache.make(target, fault=partial(fault, spec), build=fill, say=narrator.say)
+    cache.make(target, fault=lambda folder: fault(spec, folder), build=fill, say=narrator.say)
 
 
 def fault(spec: InterpreterSpec, target: Path) -> str | None:
@@ -205,84 +187,17 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def _download(spec: InterpreterSpec, target: Path, _draft: Path, tick: Tick) -> Path:
-    """Install a prebuilt interpreter, whose checksum uv knows."""
+def _download(spec: InterpreterSpec, target: Path, log: Path, tick: Tick) -> Path:
+    """Install a prebuilt interpreter, whose checksum uv knows; return its program."""
     # uv writes absolute paths into what it installs, so it works in the final place; it renames
     # complete installations itself.
     folder, kind = target.parent / "uv", f"{spec.version}{'+freethreaded' * spec.free_threaded}"
     argv: list[str | Path] = [command.uv(), "python", "install", "--no-bin"]
     argv += ["--install-dir", folder, f"cpython@{kind}"]
-    log = command.new_log(f"prebuilt-{target.name}")
     # An unreachable server is not slow: it is asked once.
     once = {"UV_HTTP_RETRIES": "0"}
     command.run(argv, what=f"installing CPython {kind}", tick=tick, log=log, env=once)
-    pattern = f"cpython-{kind}-*/{_program(spec)}"
+    pattern = f"cpython-{kind}-*/{spec.program}"
     if not (programs := sorted(folder.glob(pattern))):
         raise SetupError(f"uv installed no {pattern} in {folder}")
     return programs[0]
-
-
-def _compile(
-    request: Request, spec: InterpreterSpec, target: Path, draft: Path, tick: Tick
-) -> Path:
-    build(request, draft, log=command.new_log(f"source-{target.name}"), tick=tick)
-    return draft / _program(spec)
-
-
-def _request(name: str, configured: Declared) -> Request:
-    """Return what the builder has to know of an interpreter; SetupError: it has no recipe."""
-    spec = configured.interpreters[name]
-    recipe = configured.source_build.get(spec.version)
-    if recipe is None:
-        raise SetupError(
-            f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
-            f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and {DECLARATION.name} "
-            f'has no [source-build."{spec.version}"] to build it: connect to the network, or '
-            "declare its source archive as for the other versions"
-        )
-    home = str(place(name, "source", configured))
-    facts = {"program": "cpython", "name": name, "home": home}
-    return facts | spec.model_dump() | recipe.model_dump()
-
-
-def _program(spec: InterpreterSpec) -> Path:
-    # The interpreter's own file, never an alias.
-    minor = ".".join(spec.version.split(".")[:2])
-    return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
-
-
-def _argv(verb: str, request: Request) -> list[str | Path]:
-    words = json.dumps({**request, "cache": str(paths.cache_dir())})
-    return [sys.executable, _BUILDER, verb, words]
-
-
-def _require(faults: Sequence[str]) -> None:
-    """Refuse to begin while anything is missing; the SetupError lists all of it."""
-    distinct = list(dict.fromkeys(faults))
-    if len(distinct) > 1:
-        lines = "".join(f"\n  - {fault}" for fault in distinct)
-        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{lines}")
-    if distinct:
-        raise SetupError(distinct[0])
-
-
-def faults(request: Request) -> list[str]:
-    """List what is missing here to build a program."""
-    argv = _argv("check", request)
-    answer = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
-    return answer.stdout.splitlines()
-
-
-def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
-    """Build a program into a folder; raises SetupError if it fails."""
-    what = f"building {request['program']} {request['version']}"
-    command.run([*_argv("build", request), folder], what=what, log=log, tick=tick)
-
-
-def build_oha(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
-    """Build the load generator into a folder; raises SetupError."""
-    request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
-    _require(faults(request))
-    why = "building the load generator, about 3 min on 2 cores"
-    with narrator.step(f"oha {spec.version}", why) as tick:
-        build(request, folder, log=command.new_log("oha"), tick=tick)

@@ -83,11 +83,6 @@ class Experiment:
     @cached_property
     def cases(self) -> Mapping[Profile, tuple[Case, ...]]:
         """All cases by profile; raises DeclarationError for an unknown name or a repeated id."""
-        loaded = {name for block in self.declaration.cases for name in block.endpoint}
-        for name, endpoint in self.declaration.endpoints.items():
-            if name not in loaded and not endpoint.verify_only:
-                expected = "cases that load it, or verify_only = true"
-                raise DeclarationError(self.file, f"endpoints.{name}", "no cases", expected)
         meanings: dict[str, str] = {}
         cases: dict[Profile, dict[str, Case]] = {profile: {} for profile in PROFILES}
         for profile, by_id in cases.items():

@@ -46,14 +46,6 @@ class StackSpec(Frozen):
     interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
 
 
-class SourceTable(Frozen):
-    """The source of the experiment."""
-
-    title: Text
-    date: Text = Field(description="As exactly as it is known: 2025-10, 2025-10-30.")
-    url: Annotated[str, StringConstraints(pattern=r"^https?://")] | None = None
-
-
 class EndpointTable(Frozen):
     """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
 
@@ -73,10 +65,10 @@ class EndpointTable(Frozen):
     floor: Formula = "0"
     slots: Formula = "inf"
     takes: Formula | None = None
-    ceiling: object = None  # of the anchor's revision, like the next one; nobody reads them
+    ceiling: object = None  # of the anchor's revision, like the next two; nobody reads them
     overlap: object = None
+    verify_only: object = None
     env: dict[str, str] = Field(default_factory=dict)
-    verify_only: bool = False
 
 
 class LoadTable(Frozen):
@@ -121,7 +113,7 @@ class Declaration(Frozen):
 
     title: Text = Field(default="", description="Shown to readers; default: the folder's name.")
     question: Text
-    source: SourceTable
+    source: dict[str, str] = Field(min_length=1, description="Its title, date and address.")
     deviations: tuple[Text, ...] = ()
     profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
     endpoints: dict[str, EndpointTable] = Field(min_length=1)

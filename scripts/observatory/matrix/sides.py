@@ -4,12 +4,12 @@ A case is compared only with itself. If its id means something else on the other
 load, path or expected answer), the case counts as missing, like one that only one side has.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, cast
 
 from packaging.utils import canonicalize_name
 
@@ -19,7 +19,6 @@ from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
-from duetbench.core.text import short
 from duetbench.host import cache
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation
@@ -29,15 +28,6 @@ from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 
-_MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
-"""Fields in which a case may differ and still be the same question: where its application is, and
-how long planning expects it to take (a duet has its own duration)."""
-
-_DERIVED: Final = frozenset({"id", "slots", "env_names"})
-"""Fields that follow from those in which sides differ on purpose."""
-
-_LONGEST: Final = 40  # characters of a value in a sentence
-
 
 def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a checkout with experiments; raises as `preparation.join`.
@@ -46,16 +36,14 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     """
     settings = contrast.settings
     keys = [{word.partition("=")[0] for word in words} for words in (contrast.base, contrast.head)]
-    for name in sorted((keys[0] ^ keys[1]) & {"python", *setting.OPTIONS}):
+    if lone := sorted((keys[0] ^ keys[1]) & {"python", *setting.OPTIONS}):
         raise UsageError(
-            f"{name}: expected --base {name}=VALUE and --head {name}=VALUE, as the experiments "
-            "declare several"
+            f"{lone[0]}: expected --base {lone[0]}=VALUE and --head {lone[0]}=VALUE, as the "
+            "experiments declare several"
         )
-    pythons = tuple(side.python for side in settings if side.python)
     declared = checkout.declared.interpreters
-    if unknown := [python for python in pythons if python not in declared]:
-        raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
-
+    if unknown := {side.python for side in settings if side.python}.difference(declared):
+        raise UsageError(f"python: no interpreter {min(unknown)!r}; declared are {[*declared]}")
     states, parts = preparation.copy_states(checkout.root, contrast, scope), list[Part]()
     for (place, state), side in zip(states, settings, strict=True):
         own = replace(checkout, root=place)
@@ -66,7 +54,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
             own.pythons(file.stem)  # raises for a stack that there is not
             stacks.write_lock(own.lock_file(file.stem), file.read_text("utf-8"))
         parts.append(Part(state, own, cases))
-    pairs, missing = match(parts, scope, contrast.crossing)
+    pairs, missing = match(parts[0].cases, parts[1].cases, scope, contrast.crossing)
     lost = dict[str, str]()
     for index, part in enumerate(parts):
         heads = {pair[index].id: pair[1].id for pair in pairs}
@@ -83,82 +71,42 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
 
 
 def match(
-    parts: Sequence[Part], scope: Scope, crossing: Collection[str] = ()
-) -> tuple[Pairs, Sequence[Missing]]:
-    """Match the cases of both sides, of which either has an id that is selected.
-
-    `crossing`: fields in which the sides differ on purpose.
-    """
-    pairs, missing = match_cases(parts[0].cases, parts[1].cases, crossing)
-    if not scope.select:
-        return pairs, missing
-
-    def selects(*names: str) -> bool:
-        return any(fnmatchcase(name, glob) for name in names for glob in scope.select)
-
-    chosen = [pair for pair in pairs if selects(pair[0].id, pair[1].id)]
-    absent = [case for case in missing if selects(case.case)]
-    if not (chosen or absent):
-        case_names.select(parts[1].subject.cases(), scope.select)  # suggests what may be meant
-        globs = ", ".join(map(repr, scope.select))
-        raise UsageError(f"--select {globs} selects no case of base or head")
-    return chosen, absent
-
-
-def match_cases(
-    base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
-) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
-    """Match the cases of the two sides, in head's order, and list those without a partner.
+    base: Sequence[Case], head: Sequence[Case], scope: Scope, crossing: Collection[str] = ()
+) -> tuple[Pairs, list[Missing]]:
+    """Match the selected cases of both sides, in head's order, and list those without a partner.
 
     `crossing` names fields in which the sides differ on purpose, such as the interpreter. Then a
-    case's partner is the one that differs in nothing else.
+    case's partner is the one that differs in nothing else. A pair is selected by either id; raises
+    UsageError if nothing is.
     """
-    partners = {_key(case, crossing): case for case in base}
-    pairs: list[tuple[Case, Case]] = []
-    missing: list[Missing] = []
+
+    def selects(*names: str) -> bool:
+        return not scope.select or any(fnmatchcase(n, glob) for n in names for glob in scope.select)
+
+    partners, pairs, absent = {_key(case, crossing): case for case in base}, [], dict[str, str]()
     for case in head:
-        other = partners.pop(_key(case, crossing), None)
-        if other is None:
-            missing.append(Missing(case=case.id, reason="only head has it"))
-        elif not crossing and (different := _differences(other, case)):
-            reason = f"differs on head: {'; '.join(different)}"
-            missing.append(Missing(case=case.id, reason=reason))
+        if old := partners.pop(_key(case, crossing), None):
+            pairs.append((old, case))
         else:
-            pairs.append((other, case))
-    missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
-    return tuple(pairs), tuple(missing)
+            absent[case.id] = "only head declares it like this"
+    for case in partners.values():
+        absent.setdefault(case.id, "only base declares it like this")
+    chosen = [pair for pair in pairs if selects(pair[0].id, pair[1].id)]
+    missing = [Missing(case=name, reason=why) for name, why in absent.items() if selects(name)]
+    if not (chosen or missing):
+        case_names.select(head, scope.select)  # says what may be meant
+    return chosen, missing
 
 
-def _differences(base: Case, head: Case) -> list[str]:
-    """List the fields in which two cases differ: `load.connections 128 → 256`."""
-    before, after = _flatten(base), _flatten(head)
-    names = after.keys() - _MAY_DIFFER
-    if sorted(base.env.values()) == sorted(head.env.values()):
-        names -= {"env"}  # the code of one side calls its variable something else
-    return [
-        f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
-        for name in sorted(names)
-        if before[name] != after[name]
-    ]
+def _key(case: Case, crossing: Collection[str]) -> str:
+    """Return what a case and its partner have in common.
 
-
-def _flatten(case: Case) -> dict[str, object]:
-    """Flatten a case's fields: endpoint and load by path, an expected answer as one value."""
-    fields = dict[str, object](case)
-    for part in ("endpoint", "load"):
-        del fields[part]
-        fields |= {f"{part}.{name}": value for name, value in getattr(case, part)}
-    return fields
-
-
-def _key(case: Case, crossing: Collection[str]) -> Hashable:
-    """Return what a case and its partner have in common."""
-    if not crossing:
-        return case.id
-    fields = _flatten(case)
-    return tuple(
-        repr(fields[name]) for name in sorted(fields.keys() - _MAY_DIFFER - _DERIVED - {*crossing})
-    )
+    Not where its application is, how long it is loaded, and what follows from a crossed field.
+    """
+    crossed = {"id", "slots", "env_names", *crossing} if crossing else set()
+    load = {"duration", "timeout", *(name.removeprefix("load.") for name in crossing)}
+    parts: dict[str, Any] = {"endpoint": {"app", "takes"}, "load": load}
+    return case.model_dump_json(exclude={**dict.fromkeys(crossed, True), **parts})
 
 
 def require_readable(checkout: Checkout, whose: str) -> None:
@@ -178,19 +126,18 @@ def unmeasurable(
     unless the server is as it was `declared`. Raises SetupError for an interpreter that is not
     optional.
     """
-    no_python, usual = dict[tuple[str, str], str](), checkout.declared.usual
-    locks = {name: checkout.lock(name) for name in {case.stack for case in cases}}
+    locks, reasons = {case.stack: checkout.lock(case.stack) for case in cases}, dict[str, str]()
+    no_python = dict[tuple[str, str], str]()
     for python, stack in sorted({(case.python, case.stack) for case in cases}):
         try:
             interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
-            if python not in usual:
+            if python not in checkout.declared.usual:
                 stacks.make_environment(locks[stack], interpreter, narrator)
         except SetupError as error:
-            if python in usual:
+            if python in checkout.declared.usual:
                 raise
             no_python[python, stack] = f"no {python}: {error}"
             narrator.say(f"not measured: {no_python[python, stack]}")
-    reasons = dict[str, str]()
     for case in cases:
         names = SERVERS[case.server].needs(case.loop)
         absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
@@ -199,8 +146,8 @@ def unmeasurable(
         elif absent and not declared:
             reasons[case.id] = (
                 f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
-                f"{case.server} needs on the loop {case.loop}: add it to the dependency group "
-                f"{case.stack} of apps/pyproject.toml, then `observatory stack lock {case.stack}`"
+                f"{case.server} needs: add it to that group of apps/pyproject.toml, then "
+                f"`observatory stack lock {case.stack}`"
             )
     return reasons
 

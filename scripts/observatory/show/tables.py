@@ -15,8 +15,14 @@ from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.load.summary import CaseSummary
 from duetbench.report import formats
 from duetbench.report.run import notes
-from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
-from observatory.matrix.published import Published, SuiteDeclaration, SuiteTable
+from observatory.matrix.published import (
+    KEYS,
+    KeyValue,
+    Published,
+    SuiteDeclaration,
+    SuiteTable,
+    TableLayout,
+)
 from observatory.show.claims import ratio
 from observatory.store.asv_results import Reading, Snapshot
 

@@ -77,7 +77,7 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     """
     if not (results / LIST).is_file():
         return ()
-    faults: list[str] = []
+    faults = [] if problems is None else problems
     groups = defaultdict[tuple[str, str], list["Results"]](list)
     benchmarks: Any = None
     for benchmarks in kinds.read_each([results / LIST], _benchmarks, faults):
@@ -85,8 +85,6 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
             groups[str(result.params["machine"]), str(result.commit_hash)].append(result)
     if problems is None and faults:
         raise RecordError(faults[0])
-    if problems is not None:
-        problems += faults
     snapshots = (_snapshot(of_commit, benchmarks) for of_commit in groups.values())
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 

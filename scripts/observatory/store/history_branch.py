@@ -8,10 +8,10 @@ push that was cut off after it arrived. Measurements are never rewritten.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_random_exponential
@@ -19,49 +19,37 @@ from tenacity.wait import wait_random_exponential
 from duetbench.core.errors import HistoryError
 from duetbench.host import git
 from duetbench.host.git import GitError, run
-from observatory.store.kinds import File, kind_of
+from observatory.store.kinds import FOLDERS, kind_of
 
 T = TypeVar("T")
 Say = Callable[[str], None]
 
 BRANCH: Final = "gh-pages"
 RESULTS: Final = "results"  # the only folder of the branch
-_CLONE: Final = ".pull"  # folder of the results that a pull clones into
+TRIES: Final = 12
+"""Full jitter (waits drawn evenly from zero to a bound that doubles) separates pushers that were
+refused at the same time. Twelve at once all got through within twelve tries."""
+
+_WAIT: Final = wait_random_exponential(multiplier=0.5, max=8.0)  # s
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Place of the history: a URL or path, its branch, and the environment with credentials."""
+    """Place of the history: a URL or path, and the environment with credentials."""
 
     address: str
-    branch: str = BRANCH
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How often to try a fetch or push, and the longest waits (s), which double from `first` on.
+class PushResult(NamedTuple):
+    """Paths that were added or changed, those that were there, and those with other bytes there.
 
-    Full jitter (waits drawn evenly from zero to the bound) separates pushers that were refused at
-    the same time. Twelve at once all got through within twelve tries.
+    What has other bytes there stays as it is.
     """
 
-    tries: int = 12
-    first: float = 0.5
-    longest: float = 8.0
-
-    def keep_trying(self, attempt: Callable[[], T], say: Say) -> T:
-        """Try until git does not fail; a sentence before each wait."""
-        return Retrying(
-            retry=retry_if_exception_type(GitError),
-            stop=stop_after_attempt(self.tries),
-            wait=wait_random_exponential(multiplier=self.first, max=self.longest),
-            before_sleep=lambda state: say(
-                f"try {state.attempt_number} of {self.tries}: "
-                f"{state.outcome.exception() if state.outcome else ''}"
-            ),
-            reraise=True,
-        )(attempt)
+    added: list[str]
+    there: list[str]
+    conflicts: list[str]
 
 
 def remote_of(root: Path, name: str) -> Remote:
@@ -76,7 +64,7 @@ def remote_of(root: Path, name: str) -> Remote:
         address = str((root / address).resolve())
     # The header that actions/checkout configures for this address.
     persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
-    return Remote(address, environment=git.credentials(address, os.environ, persisted))
+    return Remote(address, git.credentials(address, os.environ, persisted))
 
 
 def author() -> dict[str, str]:
@@ -88,149 +76,105 @@ def author() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class PushResult:
-    """Result of a push; `conflicts` are paths that have other bytes there, which stay."""
-
-    added: tuple[str, ...]  # paths that are new on the branch, or have new content
-    there: tuple[str, ...]  # paths that were already there, with the same content
-    conflicts: tuple[str, ...]
-    tries: int
-
-
-@dataclass(frozen=True, slots=True)
-class PullResult:
-    """Result of a pull."""
-
-    tip: str | None  # the history's commit; None: there is no history yet
-    written: int = 0
-    replaced: tuple[str, ...] = ()  # paths with newer content in the history
-    unchanged: int = 0
+def keep_trying(attempt: Callable[[], T], say: Say) -> T:
+    """Try until git does not fail, at most `TRIES` times; a sentence before each wait."""
+    return Retrying(
+        retry=retry_if_exception_type(GitError),
+        stop=stop_after_attempt(TRIES),
+        wait=_WAIT,
+        before_sleep=lambda state: say(
+            f"try {state.attempt_number}: {state.outcome.exception() if state.outcome else ''}"
+        ),
+        reraise=True,
+    )(attempt)
 
 
-def push(
-    files: Sequence[File],
-    remote: Remote,
-    *,
-    subject: str,
-    patience: Patience | None = None,
-    log: Say = lambda _: None,
-) -> PushResult:
-    """Add files to the history; raises HistoryError.
-
-    A file that has other bytes there is left out.
-    """
-    tries = 0
+def push(files: Mapping[str, bytes], remote: Remote, subject: str, say: Say) -> PushResult:
+    """Add files to the history, by their paths below `results/`; raises HistoryError."""
 
     def attempt() -> PushResult:
-        nonlocal tries
-        tries += 1
         with tempfile.TemporaryDirectory(prefix="duetbench-push-") as folder:
-            return _push_once(files, remote, Path(folder), subject, tries)
+            return _push_once(files, remote, Path(folder), subject)
 
     try:
-        return (patience or Patience()).keep_trying(attempt, log)
+        return keep_trying(attempt, say)
     except (HistoryError, OSError) as problem:
         raise HistoryError(
-            f"the files could not be pushed to {remote.branch} in {tries} tries; the last one: "
-            f"{problem}. The files are unchanged: push them again later"
+            f"the files could not be pushed to {BRANCH}: {problem}. The files are unchanged: push "
+            "them again later"
         ) from problem
 
 
-def _push_once(
-    files: Sequence[File], remote: Remote, work: Path, subject: str, tries: int
-) -> PushResult:
+def _push_once(files: Mapping[str, bytes], remote: Remote, work: Path, subject: str) -> PushResult:
     _clone(remote, work)
-    added, there, conflicts = list[str](), list[str](), list[str]()
-    for file in files:
-        path = work / RESULTS / file.path
+    result = PushResult([], [], [])
+    for name, data in files.items():
+        path, kind = work / RESULTS / name, kind_of(name)
         old = path.read_bytes() if path.is_file() else None
-        if old == file.data:
-            there.append(file.path)
-        elif old is None or file.replaceable:
+        if old == data:
+            result.there.append(name)
+        elif old is None or (kind and kind.replaceable):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.data)
-            added.append(file.path)
+            path.write_bytes(data)
+            result.added.append(name)
         else:
-            conflicts.append(file.path)
-    if added:
+            result.conflicts.append(name)
+    if result.added:
         here = ["-C", str(work)]
         run([*here, "add", "--force", "--", RESULTS])
         run([*here, "commit", "--quiet", f"--message={subject}"], author())
-        run([*here, "push", "--quiet", "origin", f"HEAD:{remote.branch}"], remote.environment)
-    return PushResult(tuple(added), tuple(there), tuple(conflicts), tries)
+        run([*here, "push", "--quiet", "origin", f"HEAD:{BRANCH}"], remote.environment)
+    return result
 
 
-def tracked_files(results: Path) -> tuple[Path, ...]:
-    """Measurements in a results folder that its repository tracks; raises GitError."""
-    if not results.is_dir():
-        return ()
-    names = run(["-C", str(results), "ls-files", "-z"]).decode("utf-8", "surrogateescape")
-    return tuple(results / name for name in names.split("\0") if kind_of(name) is not None)
+def pull(remote: Remote, results: Path, say: Say, *, alone: bool = False) -> tuple[str, int]:
+    """Write the history to a results folder; return its commit, or nothing, and how many files.
 
-
-def pull(
-    remote: Remote,
-    results: Path,
-    *,
-    patience: Patience | None = None,
-    log: Say = lambda _: None,
-) -> PullResult:
-    """Write the history to a results folder; other files in it stay, and so do measurements.
-
-    Whatever ends it, each file is whole. HistoryError: the history cannot be fetched or written.
+    Other files in the folder stay, and so do measurements, unless they are committed there and the
+    history is to be `alone`. Whatever ends it, each file is whole. HistoryError: the history cannot
+    be fetched or written.
     """
-    work = results / _CLONE
+    work = results / ".pull"
     try:
         results.mkdir(parents=True, exist_ok=True)
-        tip = (patience or Patience()).keep_trying(lambda: _clone(remote, work), log)
-        return _lay_out(work, results, tip)
-    except HistoryError as problem:
-        raise HistoryError(f"the history could not be fetched: {problem}") from problem
-    except OSError as problem:
+        if alone:
+            git.ask(results, "rm", "-r", "--quiet", "--ignore-unmatch", "--", *FOLDERS)
+        tip = keep_trying(lambda: _clone(remote, work), say)
+        return tip, _lay_out(work / RESULTS, results)
+    except (HistoryError, OSError) as problem:
         raise HistoryError(
-            f"{problem.filename or results}: cannot be written ({problem.strerror}); fix that and "
-            "pull again: what was written is whole"
+            f"the history could not be fetched: {problem}; what was written is whole"
         ) from problem
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _clone(remote: Remote, work: Path) -> str | None:
-    """Clone the branch's tip without its past, and return its commit; None: begin the branch.
+def _clone(remote: Remote, work: Path) -> str:
+    """Clone the branch's tip without its past, and return its commit; or begin the branch.
 
     A link in the branch becomes a file with the link's target.
     """
     shutil.rmtree(work, ignore_errors=True)
-    words = ["ls-remote", "--", remote.address, f"refs/heads/{remote.branch}"]
+    words = ["ls-remote", "--", remote.address, f"refs/heads/{BRANCH}"]
     if not run(words, remote.environment):
-        run(["init", "--quiet", f"--initial-branch={remote.branch}", str(work)])
+        run(["init", "--quiet", f"--initial-branch={BRANCH}", str(work)])
         run(["-C", str(work), "remote", "add", "origin", remote.address])
-        return None
-    options = ["--depth=1", "--no-tags", "--config=core.symlinks=false"]
-    words = ["clone", "--quiet", *options, f"--branch={remote.branch}", "--"]
-    run([*words, remote.address, str(work)], remote.environment)
-    return run(["-C", str(work), "rev-parse", "HEAD"]).decode().strip()
+        return ""
+    options = ["--depth=1", "--no-tags", "--config=core.symlinks=false", f"--branch={BRANCH}"]
+    run(["clone", "--quiet", *options, "--", remote.address, str(work)], remote.environment)
+    return git.ask(work, "rev-parse", "HEAD")
 
 
-def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
-    written = unchanged = 0
-    replaced: list[str] = []
-    entries = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
-    for line in entries.decode("utf-8", "surrogateescape").split("\0"):
-        about, _, name = line.partition("\t")
-        path = name.removeprefix(f"{RESULTS}/")
-        kind = kind_of(path)
-        if kind is None or not about.startswith("100644 "):  # only plain files, no links
+def _lay_out(source: Path, results: Path) -> int:
+    """Move what is new, or newer, of one results folder to another; return how many files."""
+    moved = 0
+    for there in source.rglob("*.json"):
+        below = there.relative_to(source)
+        here, kind = results / below, kind_of(below.as_posix())
+        if kind is None or (here.is_file() and not kind.replaceable):
             continue
-        here, there = results / path, work / name
-        if not here.is_file():
-            written += 1
-        elif kind.replaceable and here.read_bytes() != there.read_bytes():
-            replaced.append(path)
-        else:
-            unchanged += 1
-            continue
-        here.parent.mkdir(parents=True, exist_ok=True)
-        there.replace(here)
-    return PullResult(tip, written, tuple(replaced), unchanged)
+        if not here.is_file() or here.read_bytes() != there.read_bytes():
+            here.parent.mkdir(parents=True, exist_ok=True)
+            there.replace(here)
+            moved += 1
+    return moved

@@ -4,7 +4,6 @@ Files that are not listed here, or are damaged, do not enter the history.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,13 +26,7 @@ _Record = TypeVar("_Record", bound=Artefact)
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file for the history."""
-
-    path: str  # below `results/`
-    data: bytes  # the checked content
-    replaceable: bool  # whether other content may replace it
+_LARGEST: Final = 1e18
 
 
 def _finite_or_nan(value: float) -> float:
@@ -42,12 +35,8 @@ def _finite_or_nan(value: float) -> float:
     return value
 
 
-_LARGEST: Final = 1e18
 _Text = Annotated[str, Field(max_length=200)]
 _Texts = dict[_Text, _Text]
-_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]  # no NaN, no infinity
-_Numbers = list[_Number | None] | None
-_End = Annotated[float, Field(ge=-math.inf)]  # no NaN
 
 
 class AsvFile(Frozen):
@@ -85,7 +74,7 @@ class AsvResults(AsvFile):
     env_vars: _Texts
     result_columns: list[str]
     results: dict[str, list[Any]]
-    durations: dict[str, _Number]
+    durations: dict[str, float]
     version: Literal[2]
 
     @property
@@ -109,25 +98,13 @@ class AsvResults(AsvFile):
 class AsvRow(Frozen):
     """One benchmark: lists have an item for each combination of its parameters.
 
-    A result is NaN where the benchmark does not apply, and None where it failed. The interval of a
-    single sample has infinite ends.
+    A result is NaN where the benchmark does not apply, and None where it failed.
     """
 
-    model_config = ConfigDict(allow_inf_nan=True)
+    model_config = ConfigDict(allow_inf_nan=True, extra="ignore")
 
     result: list[Annotated[float, AfterValidator(_finite_or_nan)] | None] | None = None
     params: list[list[_Text]] | None = None
-    version: _Text | None = None
-    started_at: Annotated[int, Field(ge=0, lt=7_258_118_400_000)] | None = None
-    duration: _Number | None = None
-    stats_ci_99_a: list[_End | None] | None = None
-    stats_ci_99_b: list[_End | None] | None = None
-    stats_q_25: _Numbers = None
-    stats_q_75: _Numbers = None
-    stats_number: _Numbers = None
-    stats_repeat: _Numbers = None
-    samples: list[list[_Number] | None] | None = None
-    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +151,9 @@ KINDS: Final = (
 )
 """All kinds. To add one, add a row here."""
 
+FOLDERS: Final = tuple(dict.fromkeys(kind.model.place.partition("/")[0] for kind in KINDS))
+"""Of a results folder, in which its files are."""
+
 
 def kind_of(path: str) -> Kind | None:
     """The kind of a path below `results/`; None if it does not belong to the history."""
@@ -190,30 +170,23 @@ def final(path: str) -> str:
     return path if stem == path or not path.startswith("runs/") else f"{stem}.json"
 
 
-def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Any, ...], tuple[str, ...]]:
+def collect(folder: Path) -> tuple[dict[str, bytes], list[Any], list[str]]:
     """Read and check all files of a results folder; raises RecordError.
 
     An interrupted run (`*.partial.json`) enters the history as a partial run, under its own name,
-    unless it was finished later. Returns the files, their values, and the paths that do not belong
-    to the history.
+    unless it was finished later. Returns the files by their paths, their values, and the paths that
+    do not belong to the history.
     """
-    accepted: dict[str, File] = {}
-    values: list[Any] = []
-    others: list[str] = []
+    accepted, values, others = dict[str, bytes](), list[Any](), list[str]()
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(files.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
         place = final(below)
-        kind = kind_of(place)
-        if kind is None:
+        if (kind := kind_of(place)) is None:
             others.append(below)
-            continue
-        data = files.contents(path)
-        value = kind.read(data, place, str(path))
-        if place in accepted:
-            continue
-        accepted[place] = File(place, data, kind.replaceable)
-        values.append(value)
-    return tuple(accepted.values()), tuple(values), tuple(others)
+        elif place not in accepted:
+            accepted[place] = files.contents(path)
+            values.append(kind.read(accepted[place], place, str(path)))
+    return accepted, values, others
 
 
 def _plain(folder: Path) -> Iterator[Path]:

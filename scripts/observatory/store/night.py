@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Artefact, Case, Frozen, Moment, Plan, Profile, Run
+from duetbench.core.model import Artefact, Frozen, Moment, Plan, Profile, Run
 from duetbench.host import files
+from observatory.store.points import Points
+
+_Measured = TypeVar("_Measured", Run, Points)
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
@@ -93,37 +96,29 @@ class NightRecord(Artefact):
 class Assignment:
     """The shard that this machine measures, and the night that it belongs to."""
 
-    night: str
-    commit: str | None  # measured in this night
+    night: NightPlan
     shard: Shard
 
-    @property
-    def plan(self) -> Plan:
-        return self.shard.plan
-
-    def begin(self, run: Run) -> Run:
-        """Record in a run's header which shard it is; raises UsageError."""
-        self.require(run.machine.id, run.commit)
-        return run.model_copy(update=self.marks(run.id))
-
-    def marks(self, name: str) -> dict[str, str | int]:
-        """The fields that identify the shard in a file with this name."""
-        number = self.shard.number
+    def mark(self, measured: _Measured) -> _Measured:
+        """Record in a run or in points which shard it is; raises as `require`."""
+        self.require(measured.machine.id, measured.commit)
         # Machines of one model have the same id, and may begin in the same second.
-        return {"id": f"{name}-s{number}", "night": self.night, "shard": number}
+        number = self.shard.number
+        marks = {"id": f"{measured.id}-s{number}", "night": self.night.id, "shard": number}
+        return measured.model_copy(update=marks)
 
     def require(self, machine: str, commit: str | None) -> None:
         """Refuse another machine or checkout than the shard's; raises UsageError."""
-        number = self.shard.number
+        where = f"shard {self.shard.number} of {self.night.id}"
         if self.shard.machine not in {None, machine}:
             raise UsageError(
-                f"shard {number} of {self.night} is for the machine {self.shard.machine}, but this "
-                f"is {machine}: run it there, or make a new plan for the available machines"
+                f"{where} is for the machine {self.shard.machine}, but this is {machine}: run it "
+                "there, or make a new plan for the available machines"
             )
-        if self.commit and commit and self.commit != commit:
+        if self.night.commit and commit and self.night.commit != commit:
             raise UsageError(
-                f"shard {number} of {self.night} measures commit {self.commit[:12]}, but the "
-                f"checkout is at {commit[:12]}: check that commit out, or make a new plan"
+                f"{where} measures commit {self.night.commit[:12]}, but the checkout is at "
+                f"{commit[:12]}: check that commit out, or make a new plan"
             )
 
 
@@ -137,10 +132,9 @@ def assignment(path: Path | None, number: int | None) -> Assignment | None:
     if path is None or number is None:
         raise UsageError("--plan and --shard belong together: which night, and which part of it")
     night = files.read(NightPlan, path)
-    shard = night.shard(number)
-    if shard is None:
+    if (shard := night.shard(number)) is None:
         raise UsageError(f"--shard {number}: night {night.id} has shards 1 to {len(night.shards)}")
-    return Assignment(night.id, night.commit, shard)
+    return Assignment(night, shard)
 
 
 def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ...]:
@@ -153,10 +147,8 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
     """
     if not fleet:
         return (Shard(number=1, machine=None, plan=plan),)
-    shares: dict[str, tuple[Case, ...]] = {
-        machine: tuple(
-            case for case in plan.cases if any(fnmatchcase(case.id, glob) for glob in globs)
-        )
+    shares = {
+        machine: tuple(c for c in plan.cases if any(fnmatchcase(c.id, glob) for glob in globs))
         for machine, globs in fleet.items()
     }
     measured = {case.id for cases in shares.values() for case in cases}
@@ -165,10 +157,10 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
             "pyproject.toml", "tool.observatory.fleet", f"no machine for {', '.join(homeless)}",
             "globs that match every case of the night",
         )  # fmt: skip
-    used = [(machine, cases) for machine, cases in shares.items() if cases]
+    used = [machine for machine in shares if shares[machine]]
     return tuple(
-        Shard(number=number, machine=machine, plan=plan.model_copy(update={"cases": cases}))
-        for number, (machine, cases) in enumerate(used, start=1)
+        Shard(number=n, machine=name, plan=plan.model_copy(update={"cases": shares[name]}))
+        for n, name in enumerate(used, start=1)
     )
 
 
@@ -178,8 +170,12 @@ def outcome(plan: NightPlan, runs: Sequence[Run]) -> NightRecord:
     The record follows from these arguments alone, so a repeated store writes the same. Why a case
     has failed, or no point, is in the files of its run and of its points.
     """
-    runs = [run for run in runs if run.night == plan.id]
-    shards = tuple(_arrived(shard, runs) for shard in plan.shards)
+    runs = sorted(
+        (run for run in runs if run.night == plan.id), key=lambda run: (run.machine.id, run.id)
+    )
+    shards = tuple(
+        _arrived(shard, [run for run in runs if run.shard == shard.number]) for shard in plan.shards
+    )
     usable = any(result.usable for run in runs for result in run.results)
     complete = not any(shard.missing for shard in shards)
     return NightRecord(
@@ -193,25 +189,19 @@ def outcome(plan: NightPlan, runs: Sequence[Run]) -> NightRecord:
 
 
 def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
-    runs = sorted(
-        (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
-    )
     # A missing interpreter on a machine is a result, too.
-    launched = {
-        result.case.id
-        for run in runs
-        for result in run.results
-        if result.launches or result.missing
-    }
+    results = (result for run in runs for result in run.results)
+    launched = {result.case.id for result in results if result.launches or result.missing}
     cases = [case.id for case in shard.plan.cases]
     missing = tuple(case for case in cases if case not in launched)
-    partial = any(run.status == "partial" for run in runs)
-    reason = "its run ended before it came to them" if partial else "its run does not hold them"
+    reason = "its run does not hold them" if runs else "no run of this shard arrived"
+    if any(run.status == "partial" for run in runs):
+        reason = "its run ended before it came to them"
     return ShardRecord(
         shard=shard.number,
         machine=shard.machine,
         planned=len(cases),
         runs=tuple(f"{run.machine.id}/{run.id}" for run in runs),
         missing=missing,
-        reason=(reason if runs else "no run of this shard arrived") if missing else "",
+        reason=reason * bool(missing),
     )

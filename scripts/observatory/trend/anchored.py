@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -26,7 +25,7 @@ from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
-from duetbench.core.errors import HistoryError, SetupError
+from duetbench.core.errors import SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
@@ -63,22 +62,20 @@ class Effort:
 
     The standard error of few duets may be small by chance. So at least `least` are measured, and at
     most `most`. If `least` duets of a slow case take more than `seconds`, the number that
-    fits into them is enough, but not fewer than `fewest`. All takes at most `limit` seconds, in an
-    order that follows from `seed`.
+    fits into them is enough, but not fewer than three: a closed loop takes some 4 s, a case that
+    waits much longer. All takes at most `limit` seconds, in an order that follows from `seed`.
     """
 
     se: float = 0.005
-    least: int = 6
+    least: int = 5
     most: int = 20
-    fewest: int = 3
-    seconds: float = math.inf
+    seconds: float = 40.0
     limit: float = math.inf
     seed: int = 1
 
     def least_of(self, seconds: float) -> int:
         """Return the fewest duets of a case if each takes `seconds`."""
-        fitting = math.inf if seconds == 0 else self.seconds / seconds
-        return self.least if fitting >= self.least else max(self.fewest, int(fitting))
+        return int(min(self.least, max(3, self.seconds / max(seconds, 1e-9))))
 
     def missing(self, duets: CaseDuets) -> int:
         """Return how many usable duets a case lacks at least; 0: it needs no other."""
@@ -86,16 +83,11 @@ class Effort:
             return 0
         seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
         least = self.least_of(statistics.fmean(seconds))
-        # Launches in turn scatter too widely to reach the standard error; starts take less time.
+        # Launches in turn scatter too widely to reach the standard error.
         if len(duets.usable) < least or least < self.least or duets.mode is Mode.ALONE:
             return max(0, least - len(duets.usable))
         leading = [metric for metric in duets.metrics if metric in duets.leading][:1]
         return int(any(standard_error(duets, metric) > self.se for metric in leading))
-
-
-NIGHTLY: Final = Effort(least=5, seconds=40.0)
-"""A night's: with its launches it takes an hour on two cores. A closed loop gets 5 duets or
-more, of 4 s each; a case that waits for seconds gets 3."""
 
 
 def standard_error(duets: CaseDuets, metric: str) -> float:
@@ -114,7 +106,6 @@ class Wanted:
         tonight: The checkout whose locks a night measures; None: it is of another time.
         commit: The commit that has its locks; None: that of the anchor.
         release: The one difference from the anchor's locks; None: the locks are as of `when`.
-        start: Whether its servers are only started, without load.
         known: Cases that are not wanted, as they have their points.
     """
 
@@ -123,7 +114,6 @@ class Wanted:
     tonight: Checkout | None = None
     commit: str | None = None
     release: Release | None = None
-    start: bool = False
     known: Collection[str] = ()
 
     def lock(self, anchor: Subject, narrator: Narrator, name: str) -> Stack:
@@ -147,7 +137,6 @@ class Measurement(Loop):
         lost: Cases that cannot be measured, with the reason.
         counts: Instructions by case.
         notes: Why cases have no points, or less precise ones.
-        queue: Cases that have their turn in another night.
     """
 
     def __init__(
@@ -162,80 +151,55 @@ class Measurement(Loop):
         keep: Callable[[Points], object] = bool,
     ) -> None:
         super().__init__(instruments.duets, reporter, effort.seed)
-        self.anchor, self.wanted, self.effort = anchor, wanted, effort
+        self.anchor, self.wanted, self.effort, self.keep = anchor, wanted, effort, keep
         self.instruments, self.lost, (base, self.side) = instruments, lost, sides
         self.pairs = [
-            Pair(
-                SideCase(case, base.testbed),
-                SideCase(case, self.side.testbed),
-                start=wanted.start,
-            )
+            Pair(SideCase(case, base.testbed), SideCase(case, self.side.testbed))
             for case in self.side.cases
             if case.id not in wanted.known
         ]
         self.began, self.notes = datetime.now(UTC), list[str]()
-        self.counts, self.queue = dict[str, Instructions | str](), set[Pair]()
-        self.keep = keep
+        self.counts = dict[str, Instructions | str]()
 
     def open(self) -> Mapping[Pair, int]:
-        active = (pair for pair in self.pairs if pair not in self.queue)
-        return {pair: lack for pair in active if (lack := self.effort.missing(pair))}
+        return {pair: lack for pair in self.pairs if (lack := self.effort.missing(pair))}
 
     def add(self, pair: Pair, duet: Duet) -> None:
         super().add(pair, duet)
         self.keep(self.points())
 
     def measure(self) -> Points:
-        """Count instructions and run duets within the limit; return the points.
-
-        If there is no time for the fewest duets of every case, cases take turns: one in so many
-        nights, which the seed counts.
-        """
+        """Count instructions and run duets within the limit; return the points."""
         ends = time.monotonic() + self.effort.limit
         cases = f"{self.wanted.label}: cases against the anchor: {len(self.pairs)}"
         self.reporter.start(cases, self.remaining(self.open()))
         try:
-            self._count(ends)
-            fewest, waiting = self.effort.fewest, [*self.open()]
-            needed = fewest * self.seconds(*waiting) / max(1.0, ends - time.monotonic())
-            if (nights := min(math.ceil(needed), len(waiting))) > 1:
-                self._note(f"no time for {fewest} duets of each case: one in {nights} has a turn")
-                turn = self.effort.seed % nights
-                self.queue = {pair for n, pair in enumerate(waiting) if n % nights != turn}
+            self.reporter.say("counting instructions")
+            counted.count_each(
+                self.instruments.instructions,
+                {pair.case.id: pair.sides for pair in self.pairs},
+                self.counts,
+                lambda: min(COUNT_SECONDS, ends - time.monotonic()),
+                self.reporter.note,
+            )
             if not self.run(ends):
-                self._note("the time was up before all cases were precise enough")
+                self.notes.append("the time was up before all cases were precise enough")
         except InterruptedRun:
-            self._note("it was interrupted")
+            self.notes.append("it was interrupted")
             self.keep(self.points())
             raise
         finally:
             self.reporter.end()
         return self.points()
 
-    def _count(self, ends: float) -> None:
-        """Count instructions of all cases, except of starts, as in a comparison."""
-        if self.pairs and not self.wanted.start:
-            self.reporter.say("counting instructions")
-            sides = {pair.case.id: pair.sides for pair in self.pairs}
-            counted.count_each(
-                self.instruments.instructions, sides, self.counts,
-                lambda: min(COUNT_SECONDS, ends - time.monotonic()), self.reporter.note,
-            )  # fmt: skip
-
-    def _note(self, words: str) -> None:
-        self.reporter.note(words)
-        self.notes.append(words)
-
     def points(self) -> Points:
         """Return the points of its cases so far, and which have none."""
         cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
         for pair in self.pairs:
-            case, reason, points = pair.case, pair.void, list[AnchoredPoint]()
-            if not reason and len(pair.usable) < 2:
+            case, points = pair.case, list[AnchoredPoint]()
+            if pair.void or len(pair.usable) < 2:
                 problem = pair.disturbances() or "the measurement ended"
-                reason = f"{len(pair.usable)} usable duets: {problem}"
-            if reason:
-                lost[case.id] = reason
+                lost[case.id] = pair.void or f"{len(pair.usable)} usable duets: {problem}"
             else:
                 points += _points(pair)
             if isinstance(count := self.counts.get(case.id), Instructions):
@@ -300,7 +264,6 @@ def measure(
     select: Sequence[str],
     reporter: Reporter,
     effort: Effort,
-    instruments: Real | None = None,
     keep: Callable[[Points], object] = bool,
 ) -> Iterator[Points]:
     """Measure the selected cases of some sets of packages; yield the points of each as it ends.
@@ -312,34 +275,22 @@ def measure(
         UsageError, SetupError: There is no anchor, or it cannot be prepared.
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
-    anchor, loaded = load_anchor(checkout.root), not all(one.start for one in wanted)
-    _require(checkout.root, anchor)
-    order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
-    with revisions.copies() as copies, measuring():
-        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies, loaded=loaded))
-        for one in order:
-            lock = partial(one.lock, base.base.subject, reporter)
-            with base.head(one.label, lock) as (side, lost):
-                # Instruments of its own: what they copy of a set is removed with it.
-                own, sides = instruments or Real(), (base.base, side)
-                measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
-                if measurement.pairs or lost:
-                    yield measurement.measure()
-
-
-def _require(root: Path, anchor: Anchor) -> None:
-    """Fetch the anchor's commit; HistoryError if it is nowhere, SetupError if it is too old."""
+    anchor = load_anchor(checkout.root)
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
             f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
             f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
             "observatory anchor renew NAME"
         )
-    try:
-        fetch_commit(root, anchor.commit)
-    except HistoryError as error:
-        raise HistoryError(
-            f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which this clone and "
-            f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
-            "another anchor: observatory anchor renew NAME"
-        ) from error
+    fetch_commit(checkout.root, anchor.commit)
+    order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
+    with revisions.copies() as copies, measuring():
+        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
+        for one in order:
+            lock = partial(one.lock, base.base.subject, reporter)
+            with base.head(one.label, lock) as (side, lost):
+                # Instruments of its own: what they copy of a set is removed with it.
+                own, sides = Real(), (base.base, side)
+                measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
+                if measurement.pairs or lost:
+                    yield measurement.measure()

@@ -33,10 +33,9 @@ def of_date(day: date) -> Wanted:
     return Wanted(f"as of {day}", _end(day))
 
 
-def of_release(day: date, release: Release, *, start: bool = False) -> Wanted:
-    """Return the anchor's stacks with one release; `start`: servers only start, without load."""
-    label = f"{release.package} {release.version}{', starts' if start else ''}"
-    return Wanted(label, _end(day), release=release, start=start)
+def of_release(day: date, release: Release) -> Wanted:
+    """Return the anchor's stacks with one release."""
+    return Wanted(f"{release.package} {release.version}", _end(day), release=release)
 
 
 def _end(day: date) -> datetime:
@@ -71,9 +70,7 @@ def dates(first: date, last: date, every: str) -> tuple[date, ...]:
     return tuple(day for day in days if day <= last)
 
 
-def releases(
-    package: str, first: date, last: date, newest: Newest, *, start: bool = False
-) -> tuple[Wanted, ...]:
+def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wanted, ...]:
     """Return the releases of a package in a span of days, in their order.
 
     The newest at the beginning comes first. A release that was never the newest, such as one of an
@@ -97,7 +94,7 @@ def releases(
             version = newest(day, version) if day != first else None
         for version in reversed(new):
             release = Release(package=package, version=version, previous=before)
-            wanted.append(of_release(day, release, start=start))
+            wanted.append(of_release(day, release))
             before = version
         before = at(day) or before
     return tuple(wanted)

@@ -4,6 +4,7 @@ Each result is saved with its evidence at once.
 """
 
 import glob
+import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -67,59 +68,46 @@ def compare_stacks(
         SetupError: A stack cannot be installed.
         InterruptedRun: A signal stopped it.
     """
-    select = tuple(map(glob.escape, _strongest(project, candidate)))
-    before, after = find_locks(project, candidate, reporter)
-    base = _label(candidate.base, candidate.before_run), before
-    head = _label(candidate.head, candidate.after_run), after
+    stack = candidate.base.stack
+    declared = {case.id for case in project.cases() if case.stack == stack}
+    moved = dict.fromkeys(step.series.case for step in candidate.steps)
+    select = tuple(glob.escape(case) for case in moved if case in declared)[:MOST_CASES]
+    if not select:
+        raise UsageError(f"none of its cases is still declared: {', '.join(moved)}")
+    states = (candidate.base, candidate.before_run), (candidate.head, candidate.after_run)
+    labels = (f"{stack} {f'as of {s.as_of}' if s.as_of else f'of {run}'}" for s, run in states)
+    base, head = zip(labels, find_locks(project, candidate, reporter), strict=True)
 
     def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
-        return preparation.of_locks(project, candidate.base.stack, base, head, scope)
+        return preparation.of_locks(project, stack, base, head, scope)
 
     extent = Extent(select, seconds=seconds, seed=seed)
     with measuring():
         return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
-def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
+def find_locks(project: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
     """Find the locks on both sides of a change as they were, or as the index has them for a date.
 
     Raises:
         HistoryError: One is not found, and has no date.
         SetupError: uv cannot resolve it.
     """
-    states, commits = (change.base, change.head), (change.base_commit, change.head_commit)
-    texts: list[str] = []
-    for state, commit in zip(states, commits, strict=True):
-        if text := subject.find_lock(state.stack, state.digest, commit):
-            texts.append(text)
-        elif state.as_of:
-            day = date.fromisoformat(state.as_of)
-            stack = subject.resolve_stack(state.stack, narrator, day)
-            texts.append(stack.lock.read_text("utf-8"))
-        else:
-            raise HistoryError(
-                f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
-                "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
-            )
-    return texts[0], texts[1]
+    before = _find_lock(project, change.base, change.base_commit, narrator)
+    return before, _find_lock(project, change.head, change.head_commit, narrator)
 
 
-def _label(state: StackState, run: str | None) -> str:
-    return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
-
-
-def _strongest(project: Checkout, candidate: Change) -> list[str]:
-    """Choose cases of the stack that are still declared; raises UsageError if there are none."""
-    stack = candidate.base.stack
-    known = {case.id: case.stack for case in project.cases()}
-    moved = dict.fromkeys(step.series.case for step in candidate.steps)
-    served = [name for name in moved if known.get(name) == stack][:MOST_CASES]
-    if not served:
-        raise UsageError(
-            f"{candidate.id}: none of its cases is still declared: {', '.join(moved)}; "
-            "there is nothing to confirm"
+def _find_lock(project: Checkout, state: StackState, commit: str | None, narrator: Narrator) -> str:
+    text = project.lock_at(state.stack, commit) if commit else None
+    if text and hashlib.sha256(text).hexdigest() == state.digest:
+        return text.decode()
+    if state.as_of is None:
+        raise HistoryError(
+            f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
+            "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
         )
-    return served
+    stack = project.resolve_stack(state.stack, narrator, date.fromisoformat(state.as_of))
+    return stack.lock.read_text("utf-8")
 
 
 def confirm(
@@ -192,24 +180,17 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     ]
     if not confirmed:
         verdict, note = _dismissed(comparison, [finding for _, finding in judged])
-        return candidate.model_copy(
-            update={
-                "status": "dismissed",
-                "verdict": verdict,
-                "note": note,
-                "tries": candidate.tries + 1,
-                "evidence": comparison.id,
-            }
-        )
+        tries = {"tries": candidate.tries + 1, "evidence": comparison.id}
+        update = {"status": "dismissed", "verdict": verdict, "note": note, **tries}
+        return candidate.model_copy(update=update)
     # The largest certain change: by the end of its interval that is nearer to no change.
     main, finding = max(
         confirmed,
         key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
-    series, machine = main.series.judged, comparison.machine.id
+    series, worse = main.series.judged, finding.verdict is Verdict.WORSE
     moved = dict.fromkeys(step.series.judged for step, _ in confirmed)
     measured = {case.case.id for case in comparison.cases}
-    worse, here = finding.verdict is Verdict.WORSE, machine == candidate.series.machine
     return candidate.model_copy(
         update={
             **{name: getattr(finding, name) for name in ("ratio", "low", "high", "verdict")},
@@ -222,12 +203,10 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "culprit": release_of(candidate.packages),
             "evidence": comparison.id,
             "why": comparison.why,
-            "confirmed_on": None if here else machine,
             "method": (
                 f"A step{' of instructions' * (main.series.metric == INSTRUCTIONS)} compared with "
                 f"an anchor (points before it: {main.nights[0]}, after it: {main.nights[1]}), "
-                f"confirmed by {finding.n} duets between the two stacks on "
-                f"{'the same machine' if here else f'another machine, {machine}'}."
+                f"confirmed by {finding.n} duets between the two stacks on the same machine."
             ),
             "note": "" if worse else IMPROVED,
         }

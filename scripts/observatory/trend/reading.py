@@ -7,7 +7,6 @@ The files of points of one stack are joined. Of points against several anchors, 
 newest one make the trend.
 """
 
-import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -47,14 +46,7 @@ class Sources:
 
 def read(results: Path, *, with_runs: bool = True) -> Sources:
     """Read all of `results/`; without runs, these are only listed."""
-    gc.disable()  # of millions of new objects none is garbage
-    try:
-        return _read(results.absolute(), with_runs=with_runs)
-    finally:
-        gc.enable()
-
-
-def _read(results: Path, *, with_runs: bool) -> Sources:
+    results = results.absolute()
     problems: list[str] = []
     places: dict[str, Path] = {}
 

@@ -161,20 +161,23 @@ def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
     by_axis: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in axes}
     steps = [(axis, *step) for axis in by_axis for step in axis.steps]
     effects: list[list[ReleaseEffect]] = [[] for _ in steps]
-    for family, assess in ((MAIN, judge), ((MEMORY,), judge), ((INSTRUCTIONS,), _counts)):
-        pairs = [
-            (place, (case.case, before, after))
-            for place, (_, base, head) in enumerate(steps)
-            for case in head.cases
-            for after in case.points
-            if after.metric in family and (before := base.point(case.case, after.metric))
-            if scatters(before, after) or assess is _counts
-        ]
-        assessed = assess([pair for _, pair in pairs])
-        for (place, _), effect in zip(pairs, assessed, strict=True):
+    pairs = [
+        (place, (case.case, before, after))
+        for place, (_, base, head) in enumerate(steps)
+        for case in head.cases
+        for after in case.points
+        if (before := base.point(case.case, after.metric))
+    ]
+    for family in (MAIN, (MEMORY,)):
+        own = [p for p in pairs if p[1][2].metric in family and scatters(*p[1][1:])]
+        for (place, _), effect in zip(own, judge([pair for _, pair in own]), strict=True):
             axis, _, head = steps[place]
             key = (head.version, effect.case, effect.metric)
             effects[place].append(axis.levels.get(key, effect))
+    for place, (name, before, after) in pairs:
+        if after.metric == INSTRUCTIONS:
+            ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
+            effects[place].append(ReleaseEffect(name, INSTRUCTIONS, ratio))
     for (axis, base, head), of_step in zip(steps, effects, strict=True):
         by_axis[axis][head.version] = Result(base, head, tuple(of_step))
     return by_axis
@@ -211,18 +214,6 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
         detectable = of.detectable(scale.floor, RATE / len(pairs))
         effects.append(ReleaseEffect(case, after.metric, of.interval, detectable, verdict))
     return effects
-
-
-def _counts(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
-    """Return the effects on counts, without a verdict."""
-    return [
-        ReleaseEffect(
-            case,
-            after.metric,
-            interval(after.log - before.log, math.hypot(before.se, after.se)),
-        )
-        for case, before, after in pairs
-    ]
 
 
 def scatters(*points: AnchoredPoint) -> bool:
