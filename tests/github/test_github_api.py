@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from duetbench.ci.actions import Context
-from duetbench.core.errors import ServiceError, UsageError
+from duetbench.ci.api import ServiceError
+from duetbench.core.errors import UsageError
 from observatory.cli import github as announcing
 from steps import TOKEN, Step
 

@@ -18,7 +18,7 @@ from tenacity.wait import wait_random_exponential
 
 from duetbench.ci.actions import Context
 from duetbench.core import __version__
-from duetbench.core.errors import ServiceError
+from duetbench.core.errors import DuetbenchError
 from duetbench.core.text import short
 
 PATIENCE: Final = 300.0  # s; how long to repeat a request
@@ -34,6 +34,14 @@ _ADVICE: Final = {
     403: "check that the job's `permissions:` allow it and that the conversation is not locked",
     404: "check that it exists and that the job's `permissions:` let the token see it",
 }
+
+
+class ServiceError(DuetbenchError):
+    """GitHub is unreachable, refuses, or gives an unexpected answer."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class _TemporaryError(ServiceError):

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
-from duetbench.ci.api import GitHub
-from duetbench.core.errors import ArtifactError, RecordError, ServiceError
-from duetbench.core.text import printable
+from duetbench.ci.api import GitHub, ServiceError
+from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.text import UNFIT, printable
 
 MOST_ARTIFACTS: Final = 300
 """A matrix has at most 256 jobs."""
@@ -33,6 +33,9 @@ MOST_TOTAL: Final = 32_000_000
 
 MOST_PACKED: Final = 33_000_000
 """Bytes of an archive."""
+
+MOST_CHARACTERS: Final = 4000
+"""Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
 Files = Mapping[str, bytes]
 """Path below an artifact → contents."""
@@ -124,3 +127,23 @@ def _archive(github: GitHub, artifact: Mapping[str, Any]) -> bytes:
     if artifact["expired"]:
         raise ArtifactError("it has expired")
     return github.download(f"/actions/artifacts/{artifact['id']}/zip", MOST_PACKED)
+
+
+def require_plain(document: Any) -> None:
+    """Refuse a JSON document with text (or a key) that is too long or controls a terminal."""
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and (fault := _fault(value)):
+            raise ArtifactError(f"{fault} in the text {printable(value)}")
+
+
+def _fault(text: str) -> str:
+    if len(text) > MOST_CHARACTERS:
+        return f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"
+    control = UNFIT.search(text)
+    return f"a control character (U+{ord(control[0]):04X})" if control else ""

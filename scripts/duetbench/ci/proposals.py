@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from packaging.version import InvalidVersion, Version
 
-from duetbench.ci import comments
+from duetbench.ci import archives, comments
 from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
@@ -96,5 +96,5 @@ def require(name: str, expected: object, value: object) -> None:
 def _parse(kind: type[_Kind], data: bytes) -> _Kind:
     """Read a file whose texts are plain; raises RecordError or ArtifactError."""
     value = files_.parse(kind, data, "the file")
-    files_.require_plain(json.loads(data))
+    archives.require_plain(json.loads(data))
     return value

@@ -75,14 +75,6 @@ class CountError(DuetbenchError):
         super().__init__(message)
 
 
-class ServiceError(DuetbenchError):
-    """GitHub is unreachable, refuses, or gives an unexpected answer."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        self.status = status
-        super().__init__(message)
-
-
 class HistoryError(DuetbenchError):
     """The branch that holds the history cannot be fetched, pushed, or laid out."""
 

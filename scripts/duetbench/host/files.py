@@ -10,23 +10,20 @@ import re
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Profile
-from duetbench.core.text import UNFIT, printable, visible_json
+from duetbench.core.text import visible_json
 
 MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
 PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
-
-MOST_CHARACTERS: Final = 4000
-"""Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
 ADVICE: Final = (
     "free some space, or make the folder writable; XDG_CACHE_HOME and XDG_STATE_HOME move "
@@ -142,26 +139,6 @@ def _require_object(data: bytes, expected: str) -> None:
         ) from problem
     if not isinstance(document, dict) or "format" not in document:
         raise RecordError(f"{expected}, which is a JSON object with the key 'format', found none")
-
-
-def require_plain(document: Any) -> None:
-    """Refuse a JSON document with text (or a key) that is too long or controls a terminal."""
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list):
-            waiting += value
-        elif isinstance(value, str) and (fault := _fault(value)):
-            raise ArtifactError(f"{fault} in the text {printable(value)}")
-
-
-def _fault(text: str) -> str:
-    if len(text) > MOST_CHARACTERS:
-        return f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"
-    control = UNFIT.search(text)
-    return f"a control character (U+{ord(control[0]):04X})" if control else ""
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -92,7 +92,10 @@ class AttributionText:
         more = "" if effect else " more" if change > 0 else " less"
         return RowText(
             f"{'+' if change > 0 else '−'}{part}",
-            " → ".join(map(_entries, row.entries or ())),
+            " → ".join(
+                units.count(figure) if figure == round(figure) else units.significant(figure)
+                for figure in row.entries or ()
+            ),
             short(row.name, _LONGEST) + mark,
             short(f"{row.file}:{row.line}" if row.line else row.file, _LONGEST),
             short(package, _LONGEST),
@@ -100,7 +103,3 @@ class AttributionText:
             f"{effect or 'itself does'} {part} of a request{more}",
             row,
         )
-
-
-def _entries(figure: float) -> str:
-    return units.count(figure) if figure == round(figure) else units.significant(figure)

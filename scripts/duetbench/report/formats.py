@@ -198,10 +198,6 @@ def grid(head: Sequence[str], align: Iterable[str], rows: Iterable[Sequence[str]
     return "\n".join([text[0], f"| {' | '.join(align)} |", *text[1:]])
 
 
-def _align(column: str) -> str:
-    return "---" if column in WORDY else "---:"
-
-
 def facts(rows: Iterable[tuple[str, str]]) -> str:
     """Write names and values as a list; without a name, the value alone."""
     return "\n".join(
@@ -214,7 +210,8 @@ def markdown(section: Section) -> str:
     """Write a section of a report as Markdown."""
     parts = [f"#### {section.title}" if section.title else "", facts(section.lines)]
     if section.rows:
-        parts.append(grid(section.head, map(_align, section.head), section.rows))
+        rules = ("---" if column in WORDY else "---:" for column in section.head)
+        parts.append(grid(section.head, rules, section.rows))
     # Indented, rather than fenced: no text can close an indented block.
     parts.append(textwrap.indent(visible(section.command), "    "))
     return "\n\n".join(filter(None, parts))

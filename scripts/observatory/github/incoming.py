@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from duetbench.ci import archives
 from duetbench.ci.archives import Files, reason
 from duetbench.ci.proposals import require, require_moved
 from duetbench.core.comparison import Comparison
@@ -192,7 +193,7 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[Asv
         names = dict.fromkeys(model.noun for model in models)
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
     value = kind.read(data, path, "the file")
-    files.require_plain(json.loads(data))
+    archives.require_plain(json.loads(data))
     return value
 
 

@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from duetbench.ci.api import GitHub
+from duetbench.ci.api import GitHub, ServiceError
 from duetbench.ci.comments import DIGITS, KIND, own, plain, publish, remove
 from duetbench.ci.event import merge_base
-from duetbench.core.errors import ServiceError
 
 ENVIRONMENT: Final = "bench"
 """The environment whose reviewers approve a comparison."""
