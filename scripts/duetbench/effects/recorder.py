@@ -141,10 +141,7 @@ class Recorder:
         loaded += [own] * self._untraced
         if all(_attribute("django.conf", f"settings.{name}") for name in ("configured", "DEBUG")):
             loaded.append("Django without DEBUG, which logs each query and so raises all figures")
-        if self._monitoring:
-            return loaded
-        rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
-        return [*loaded, "exceptions (from Python 3.12 on)", *[rows] * ("aiosqlite" in sys.modules)]
+        return loaded + ["exceptions (from Python 3.12 on)"] * (not self._monitoring)
 
     def on(self) -> None:
         """Begin to record, also what libraries do that were imported since."""

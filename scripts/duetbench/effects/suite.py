@@ -7,6 +7,7 @@ left out.
 """
 
 import functools
+import itertools
 import json
 import re
 from collections import Counter, defaultdict
@@ -47,7 +48,6 @@ _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
 _MOST_ANSWERS: Final = 3  # of one endpoint
 _CALLS: Final = 0.1  # relative change of calls that counts though no function of the project moved
-_MOST_AGAIN: Final = 200  # tests that are named on a command line
 _LOOKS: Final = ((1, 0), (0, 1))
 """The order of the sides in further looks: what comes with the order differs between them."""
 _ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
@@ -76,6 +76,25 @@ class Recording:
     unseen: Sequence[str]
     said: str = ""
 
+    def named_as(self, other: "Recording") -> "Recording":
+        """Name tests as another run does, by their order, where parameters are random."""
+        names = {test: test for test in self.outcomes}
+        for function in map(_function, self.outcomes.keys() - other.outcomes.keys()):
+            here, there = (
+                [test for test in run.outcomes if _function(test) == function]
+                for run in (self, other)
+            )
+            if len(here) == len(there):
+                names |= zip(here, there, strict=True)
+        return replace(
+            self,
+            operations={
+                (names[key[0]], *key[1:]): replace(operation, test=names[key[0]])
+                for key, operation in self.operations.items()
+            },
+            outcomes={names[test]: end for test, end in self.outcomes.items()},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -85,13 +104,11 @@ class Row:
         name: `GET /items/{id}`.
         effects: What differs in any of its requests; each figure from where it differs most.
         requests: How many there are on both sides.
-        state: Whether only one side has it: `new` or `gone`.
     """
 
     name: str
     effects: Effects
     requests: int
-    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +141,9 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
         said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
         if not ends.get("outcomes"):
             raise SetupError(f"no test ran; the last words: {said or 'none'}")
-    made = map(_OPERATION.validate_json, lines)
-    operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
+    operations = {
+        op.key: replace(op, did=op.did.hidden(hide)) for op in map(_OPERATION.validate_json, lines)
+    }
     return Recording(operations, ends["outcomes"], ends["unseen"], said)
 
 
@@ -182,16 +200,23 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """
     places = base, head
     first = record(suite, base, tick), record(suite, head, tick)
+    first = first[0].named_as(first[1]), first[1]
     pairs = dict(_until_they_part(first))
     looks = {key: [pair] for key, pair in pairs.items()}
     effects = {key: _differs(pair) for key, pair in pairs.items()}
-    for order in _LOOKS:
-        moved = [key for key, seen in effects.items() if not seen.same]
-        if not moved:
-            break
-        tests = [*dict.fromkeys(test for test, *_ in moved)]
-        some = tests if len(tests) <= _MOST_AGAIN else ()
-        again = {side: record(suite, places[side], tick, some) for side in order}
+    for order, inside in itertools.product(_LOOKS, (True, False)):
+        # Apart: tests that do more would fill caches of libraries for those that only find them so.
+        moved = [
+            key
+            for key, seen in effects.items()
+            if not seen.same and inside == (not seen.answers and _is_inside(seen.differ))
+        ]
+        tests = [*dict.fromkeys(_function(test) for test, *_ in moved)]
+        if not tests:
+            continue
+        again = {
+            side: record(suite, places[side], tick, tests).named_as(first[1]) for side in order
+        }
         latest = dict(_matched((again[0], again[1])))
         for key in moved:
             if key in latest:
@@ -210,6 +235,16 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs)),
     )
+
+
+def _is_inside(differ: Sequence[RequestEffect]) -> bool:
+    """Whether there are only calls of functions that are not the project's."""
+    return all(effect.kind == "function" and not effect.text for effect in differ)
+
+
+def _function(test: str) -> str:
+    """Return the name of a test without its parameters."""
+    return test.partition("[")[0]
 
 
 def _differs(pair: Pair) -> Effects:
@@ -259,7 +294,10 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
         known = [other for other in others if other is not None]
         if len(known) < len(others) or effect.kind == "plan":
             return len(known) == len(others)
-        if effect.kind == "function" and not effect.text and not _large((effect, *known)):
+        if _is_inside((effect,)) and any(
+            abs(seen.head - seen.base) <= _CALLS * min(seen.base, seen.head)
+            for seen in (effect, *known)
+        ):  # threads that wait for each other make as many
             return False
         rises = {other.head > other.base for other in (effect, *known)}
         figures = [other.base for other in known], [other.head for other in known]
@@ -276,11 +314,6 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     )
 
 
-def _large(looks: Sequence[RequestEffect]) -> bool:
-    """Whether calls differ by more than threads that wait for each other make of them."""
-    return all(abs(seen.head - seen.base) > _CALLS * min(seen.base, seen.head) for seen in looks)
-
-
 def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:
     """Find the same effect in another look; of function calls there is one."""
     calls = effect.kind == "function"
@@ -295,15 +328,13 @@ def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Se
         groups[(old if old.routed and not new.routed else new).endpoint].append(key)
     rows = []
     for name, keys in groups.items():
-        routed = [{pairs[key][side].routed for key in keys} for side in (0, 1)]
-        state = "new" if routed == [{False}, {True}] else "gone" * (routed == [{True}, {False}])
         moved = sorted(
             (key for key in keys if not effects[key].same),
             key=lambda key: _size(effects[key]),
             reverse=True,
         )
         joined = _joined([(pairs[key][1], effects[key]) for key in moved or keys[:1]])
-        rows.append(Row(name, joined, len(keys), state))
+        rows.append(Row(name, joined, len(keys)))
     return sorted(rows, key=lambda row: _size(row.effects), reverse=True)
 
 
@@ -349,19 +380,15 @@ def _rise(effect: RequestEffect) -> float:
 def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
-    for one, many, names in (
-        ("fails on both sides", "fail on both sides",
-         [n for n in head if base.get(n) in BAD and head[n] in BAD]),
-        ("fails on base only", "fail on base only",
-         [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
-        ("does not run on base", "do not run on base",
-         [n for n in head if n not in base and head[n] == "passed"]),
-        ("is skipped", "are skipped", [n for n in head if head[n] == "skipped"]),
-    ):  # fmt: skip
+    for what, names in (
+        ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
+        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
+        ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
+        ("are skipped", [n for n in head if head[n] == "skipped"]),
+    ):
         if names:
-            text = f"1 test {one}" if len(names) == 1 else f"{len(names):,} tests {many}"
             shown = ", ".join(names[:_MOST_SHOWN]) + ", …" * (len(names) > _MOST_SHOWN)
-            yield f"{text}: {short(shown)}"
+            yield f"{len(names):,} of the tests {what}: {short(shown)}"
     mixed = sum(operation.mixed for operation in sides[1].operations.values())
     if mixed:
         yield f"{mixed:,} requests that tests make at the same time are not compared"
@@ -376,5 +403,4 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
             failed = any(outcome in BAD for outcome in side.outcomes.values())
-            why = f"; the last words: {side.said}" if failed else ""
-            yield f"on {name} {NO_CLIENT}{why}"
+            yield f"on {name} {NO_CLIENT}{f'; the last words: {side.said}' * failed}"

@@ -82,7 +82,18 @@ class Log:
         self._out: IO[str] = out.open("a", encoding="utf-8")
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._busy = self._mixed = False
-        self._wrapped: set[str] = set()
+        self._wrapped, self._unseen = set[str](), set[str]()
+        gc.disable()
+
+    def begin(self, test: str) -> None:
+        """Note which test begins, without the garbage of others.
+
+        An identity map has what is not collected: when that happens must depend on nothing else.
+        """
+        gc.collect()
+        if not self.test:
+            gc.freeze()  # what is imported by now, so that the next ones are fast
+        self.test, self.phase = test, "setup"
 
     @contextmanager
     def request(self, method: str, path: str) -> Iterator[Request]:
@@ -97,8 +108,6 @@ class Log:
             yield request
             return
         self._busy, self._mixed = True, False
-        collects = gc.isenabled()
-        gc.disable()  # when it runs depends on all requests before
         recorder = self._recorder
         # Another thread serves the client of most frameworks.
         recorder.ignored.clear()
@@ -109,13 +118,11 @@ class Log:
             yield request
         finally:
             round_ = recorder.off()
-            if collects:
-                gc.enable()
             self._busy = False
             self._add(request, method, path, round_)
 
     def finish(self) -> None:
-        self._write({"outcomes": self.outcomes, "unseen": self._recorder.unseen})
+        self._write({"outcomes": self.outcomes, "unseen": sorted(self._unseen)})
         self._out.close()
 
     def note(self, test: str, outcome: str) -> None:
@@ -136,6 +143,9 @@ class Log:
     def _add(self, request: Request, method: str, path: str, round_: Round) -> None:
         response = request.response or (_RAISED, (), b"")
         reply = describe(*response, self._folder, libraries.hide)
+        # Exceptions inside libraries tell which of their caches other tests have filled.
+        events = [event for event in round_.events if event[0] != "library exception"]
+        self._unseen.update(self._recorder.unseen)  # a runner's settings end before it
         self._numbers[self.test, self.phase] += 1
         operation = Operation(
             test=self.test,
@@ -149,7 +159,12 @@ class Log:
             query=libraries.hide(request.query),
             content_type=request.content_type,
             body=_text_of(request.body),
-            did=activity([round_], paths=[path], answers=[[reply]], plans=self._recorder.plans),
+            did=activity(
+                [round_._replace(events=events)],
+                paths=[path],
+                answers=[[reply]],
+                plans=self._recorder.plans,
+            ),
         )
         self._write(operation.fields)
 
@@ -342,7 +357,7 @@ class _Plugin:
         self._log = log
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._log.test, self._log.phase = nodeid, "setup"
+        self._log.begin(nodeid)
 
     def pytest_runtest_setup(self) -> None:
         self._enter("setup")
@@ -395,7 +410,8 @@ def _watch_unittest(log: Log) -> None:
     original = unittest.TestCase.run
 
     def run(self: unittest.TestCase, result: Any = None) -> Any:
-        log.test, known = self.id(), _ends(result)
+        known = _ends(result)
+        log.begin(self.id())
         log.wrap()
         try:
             return original(self, result)
@@ -449,7 +465,7 @@ def _find(name: str) -> Callable[[], object]:
 
 def _call(log: Log, name: str) -> None:
     """Record a call of a function, after one that fills caches."""
-    log.test, log.phase = name, "call"
+    log.begin(name)
     try:
         make = _find(name)
         make()

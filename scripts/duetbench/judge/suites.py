@@ -23,7 +23,6 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import Case, Endpoint, Expectation, Load, Missing, Verdict
-from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
@@ -34,7 +33,6 @@ from duetbench.judge.findings import of_effects, of_instructions, sort
 from duetbench.judge.preparation import Scope, copy_states
 from duetbench.judge.repetition import command
 
-_NAMED: Final = 5  # endpoints that a note names
 _LOST: Final = "its requests are not the same ones on both sides"
 
 
@@ -129,17 +127,22 @@ def compare(
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
         nothing="" if cases else "; ".join(seen.notes) or suite.NO_CLIENT,
-        notes=(*seen.notes, *uncounted, *_rest(seen), _made(seen, calls)),
+        notes=(*seen.notes, *uncounted, *_made(seen, calls)),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison
 
 
-def _made(seen: SuiteEffects, calls: Sequence[str]) -> str:
-    """Say how much was compared."""
+def _made(seen: SuiteEffects, calls: Sequence[str]) -> Sequence[str]:
+    """Say how many endpoints do the same, and how much was compared."""
+    alike = sum(row.effects.same for row in seen.rows)
+    same = [f"{alike:,} of {len(seen.rows):,} endpoints do the same"] if alike else []
     tests = f" of {seen.tests:,} test{'s' * (seen.tests != 1)}" * (not calls)
     made = "call" if calls else "request"
-    return f"{seen.requests:,} {made}{'s' * (seen.requests != 1)}{tests}, each on both sides"
+    return [
+        *same,
+        f"{seen.requests:,} {made}{'s' * (seen.requests != 1)}{tests}, each on both sides",
+    ]
 
 
 def _count(
@@ -152,14 +155,6 @@ def _count(
             sides = [partial(suite.program, project_suite, place, name) for place in places]
             counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
     return counts
-
-
-def _rest(seen: SuiteEffects) -> Sequence[str]:
-    """Say how many endpoints do the same, and which are on one side only."""
-    alike = sum(row.effects.same for row in seen.rows)
-    names = {state: [r.name for r in seen.rows if r.state == state] for state in ("new", "gone")}
-    same = [f"{alike:,} of {len(seen.rows):,} endpoints do the same"] if alike else []
-    return [*same, *(f"{state}: {some(of, _NAMED)}" for state, of in names.items() if of)]
 
 
 def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:
