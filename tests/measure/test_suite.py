@@ -171,6 +171,7 @@ def _compared(pair: tuple[Operation, Operation]) -> Effects:
         ([({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 1})], set()),
         ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 1})], set()),
         ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 5})], set()),  # they meet
+        ([({"a": 1}, {"a": 9}), ({"a": 1}, {"a": 6}), ({"a": 4}, {"a": 9})], set()),  # the clock's
         ([({"calls": 100}, {"calls": 200}), ({"calls": 120}, {"calls": 220})], {""}),
         ([({"calls": 100}, {"calls": 107})] * 3, set()),  # in libraries, as threads do it
         ([({"calls": 9_000, "own": 5}, {"calls": 9_005, "own": 10})] * 3, {"price 5 → 10"}),
@@ -259,6 +260,7 @@ def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest(
 
 
 _APP: Final = """
+import asyncio
 import sqlite3
 
 SHOP = sqlite3.connect(":memory:", check_same_thread=False)
@@ -268,7 +270,7 @@ SHOP.execute("{index}")
 
 async def app(scope, receive, send):
     for author in range({times}):
-        SHOP.execute("select id from book where author = ?", (author,)).fetchall()
+        SHOP.execute("select id from book where author = ?", (author,))
     await send({{"type": "http.response.start", "status": 200, "headers": []}})
     await send({{"type": "http.response.body", "body": b"1"}})
 """
@@ -290,6 +292,7 @@ def test_books():
 """
 _INDEX: Final = "create index by_author on book (author)"
 _ONE: Final = _APP.format(index=_INDEX, times=1)
+_WAITS: Final = "    await asyncio.get_running_loop().run_in_executor(None, SHOP.execute, "
 _PLAIN: Final = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
 Project = Callable[[dict[str, str]], Path]
 
@@ -310,14 +313,17 @@ def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Pr
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
-    write(root, "shop.py", _APP.format(index="select 1", times=3))
+    write(root, "shop.py", _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS))
     done = bench("compare", "--limit", "sql=0", "-o", "-")
     comparison = Comparison.model_validate_json(done.out)
     (case,) = comparison.cases
     assert (case.case.endpoint.method, case.case.endpoint.path) == ("GET", "/books/{}")
     assert case.effects is not None
     assert case.effects.tests == ("tests/test_shop.py::test_books",)
-    assert [case.effects.figure("sql", side) for side in (0, 1)] == [1, 3]
+    # The line of a statement that a thread sends is the one that waits for it.
+    assert [(e.base, e.head, e.place) for e in case.effects.differ if e.kind == "sql"] == [
+        (1, 3, "app, shop.py:12")
+    ]
     assert done.code == 1
     assert "sends 3 SQL statements instead of 1" in done.err
     (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")

@@ -50,7 +50,7 @@ _MOST_ANSWERS: Final = 3  # of one endpoint
 _CALLS: Final = 0.1  # relative change of calls that counts though no function of the project moved
 _LOOKS: Final = ((1, 0), (0, 1))
 """The order of the sides in further looks: what comes with the order differs between them."""
-_ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
+_ERROR: Final = re.compile(r"^(?:E {3}|ERROR: )(?=\S)(.+)", re.MULTILINE)
 
 _OPERATION: Final = TypeAdapter(Operation)
 _OPERATION.rebuild()  # with the types of this module
@@ -134,8 +134,7 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
         out, log = folder / "requests.jsonl", folder / "log"
         private = suite.private()
         (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-        env = {**suite.environment(place), OUT: str(out)}
-        _run(_argv(suite, only), env, place, log, tick)
+        _run(_argv(suite, only), {**suite.environment(place), OUT: str(out)}, place, log, tick)
         hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
         ends = json.loads(lines.pop()) if lines else {}
         said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
@@ -285,15 +284,15 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     """Leave out of what differs what further looks at both sides do not show alike.
 
     The first of the `looks` ran all tests, and others fewer, so that their caches were colder: all
-    have to move the same way, but only figures of the others must not meet.
+    have to move the same way, but only figures of the others must differ by more between the sides
+    than within one: what the clock decides could part them by chance.
     """
     later = [_differs(look) for look in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
-        others = [_counterpart(effect, seen) for seen in later]
-        known = [other for other in others if other is not None]
-        if len(known) < len(others) or effect.kind == "plan":
-            return len(known) == len(others)
+        known = [other for seen in later if (other := _counterpart(effect, seen))]
+        if len(known) < len(later) or effect.kind == "plan":
+            return len(known) == len(later)
         if _is_inside((effect,)) and any(
             abs(seen.head - seen.base) <= _CALLS * min(seen.base, seen.head)
             for seen in (effect, *known)
@@ -302,7 +301,8 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
         rises = {other.head > other.base for other in (effect, *known)}
         figures = [other.base for other in known], [other.head for other in known]
         low, high = sorted(figures, key=min)
-        return len(rises) == 1 and max(low) < min(high)
+        spread = max(max(side) - min(side) for side in figures)
+        return len(rises) == 1 and min(high) - max(low) > spread
 
     did = [[operation.did for operation in side] for side in zip(*looks, strict=True)]
     joined = (functools.reduce(Activity.with_, side) for side in did)

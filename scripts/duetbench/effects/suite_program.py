@@ -112,7 +112,13 @@ class Log:
         # Another thread serves the client of most frameworks.
         recorder.ignored.clear()
         recorder.ignored |= {self.thread} - {threading.get_ident()}
-        recorder.plans = {}
+        recorder.plans, recorder.waiting = {}, list
+        with suppress(RuntimeError):  # none runs, or that of another framework
+            loop = asyncio.get_running_loop()
+            # In debug mode it warns of a slow one, so the machine's load would decide.
+            loop.slow_callback_duration = math.inf
+            here = asyncio.current_task(loop)
+            recorder.waiting = lambda: [*filter(None, (here, *asyncio.all_tasks(loop)))]
         recorder.on()
         try:
             yield request
@@ -174,9 +180,7 @@ class Log:
 
 
 def _text_of(body: bytes | None) -> str | None:
-    if body is None or len(body) > _LONGEST:
-        return None
-    return libraries.hide(body.decode("latin-1"))
+    return None if body is None or len(body) > _LONGEST else libraries.hide(body.decode("latin-1"))
 
 
 # Clients: each wrapper takes the log and the method, and returns what replaces the method.
@@ -201,9 +205,6 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
     if scope["type"] != "http" or _inside.get():
         await app(scope, receive, send)
         return
-    with suppress(RuntimeError):  # another framework's loop
-        # In debug mode it warns of a slow one, so the machine's load would decide.
-        asyncio.get_running_loop().slow_callback_duration = math.inf
     path = unquote(scope["path"])
     head, body, sent = dict[str, Any](), list[bytes](), list[bytes]()
 
@@ -239,7 +240,10 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
 
 def _route_of_scope(scope: Any, path: str) -> str:
     """Return the template of the route that an ASGI application chose; empty: none is known."""
-    template = scope.get("path_template") or getattr(scope.get("route"), "path", None)
+    # Routes of FastAPI lack the prefixes of their routers.
+    template = scope.get("path_template") or getattr(
+        scope.get("fastapi", {}).get("effective_route_context") or scope.get("route"), "path", None
+    )
     root = scope.get("root_path", "")
     if template is not None and root == scope.get("app_root_path", root):  # not below a mount
         return str(template)
