@@ -2,8 +2,8 @@
 
 Each side runs head's tests in its own copy of the files, base first: where tests write, they find
 what they always find. A request is the same one on both sides by its test, phase and number in it.
-Tests of which a request differs run twice more on both sides: what does not differ each time is
-left out.
+Tests of which a request differs run three times more on both sides: what does not differ each time
+is left out.
 """
 
 import functools
@@ -48,8 +48,12 @@ _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
 _MOST_ANSWERS: Final = 3  # of one endpoint
 _CALLS: Final = 0.1  # relative change of calls that counts though no function of the project moved
-_LOOKS: Final = ((1, 0), (0, 1))
-"""The order of the sides in further looks: what comes with the order differs between them."""
+_LOOKS: Final = ((1, 0), (0, 1), (1, 0))
+"""The order of the sides in further looks: what comes with the order differs between them.
+
+So many since a suite has many requests: of those that do something once a second, some differ alike
+in two looks by chance.
+"""
 _ERROR: Final = re.compile(r"^(?:E {3}|ERROR: )(?=\S)(.+)", re.MULTILINE)
 
 _OPERATION: Final = TypeAdapter(Operation)
