@@ -50,7 +50,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("shop")
 def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
-        (("run", "--app", "shop"), "--app shop: expected text that matches"),
+        (("run", "--app", "shop"), "--app shop: expected MODULE:ATTRIBUTE, such as"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("run",), "declares nothing to measure (no --app"),
         (("compare", "--limit", "speed=5%"), "one of cpu, throughput, latency, tail, memory, sta"),

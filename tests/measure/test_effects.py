@@ -391,11 +391,10 @@ SEEN: Final = {
     "a decorator that a driver shares": (
         GUARDED, "Transaction().start()\nPreparedStatement().executemany([1, 2])",
         {"sql": [("update book set title = ?", 1)]}),
-    # Settings of a connection come after what it is opened for.
     "settings": (
         "import sqlite3", ("db = sqlite3.connect(':memory:')\n"
         "db.execute('pragma foreign_keys = 1')\ndb.execute('select 1')"),
-        {"sql": [("select ?", 1), ("pragma foreign_keys = ?", 1)]}),
+        {"sql": [("pragma foreign_keys = ?", 1), ("select ?", 1)]}),
     # A ChainMap raises for each map that lacks the key, and last of all to its caller.
     "an exception of a library": (
         "import collections", "try:\n    collections.ChainMap({}, {})['a']\nexcept KeyError: pass",

@@ -104,8 +104,8 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
         assert calls.place == "work.py"
     assert seen.requests == 11 * 7
     assert tuple(note for note in seen.notes if not note.startswith("not seen: ")) == (
-        "1 test fails on both sides: suite/api_others.py::test_that_fails",
-        "1 test is skipped: suite/api_others.py::test_that_is_skipped",
+        "1 of the tests fail on both sides: suite/api_others.py::test_that_fails",
+        "1 of the tests are skipped: suite/api_others.py::test_that_is_skipped",
     )
 
 
@@ -144,12 +144,14 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
         suite.record(tests, tmp_path, _quiet)
 
 
-def _operation(number: int = 0, answer: str = "1", calls: int = 100, **sent: int) -> Operation:
-    """A request that sends statements so many times."""
+def _operation(
+    number: int = 0, answer: str = "1", calls: int = 100, own: int = 0, **sent: int
+) -> Operation:
+    """A request that sends statements so many times, and calls a function of its own."""
     events = [("sql", text, "f, app.py:1") for text, times in sent.items() for _ in range(times)]
     reply = {"status": 200, "headers": [], "length": 1, "digest": answer, "body": answer,
              "checkout": "/copy", "cut": False}  # fmt: skip
-    did = Activity(["/"], [events], [calls], functions=(), answers=[[reply]])
+    did = Activity(["/"], [events], [calls], [("app.py", "price", own)], answers=[[reply]])
     return Operation(
         test=f"test_{number}", phase="call", number=1, method="GET", path=f"/item/{number}",
         route="/item/{id}", routed=True, mixed=False, did=did,
@@ -169,8 +171,11 @@ def _compared(pair: tuple[Operation, Operation]) -> Effects:
         ([({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 1})], set()),
         ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 1})], set()),
         ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 5})], set()),  # they meet
+        ([({"a": 1}, {"a": 9}), ({"a": 1}, {"a": 6}), ({"a": 4}, {"a": 9})], set()),  # the clock's
         ([({"calls": 100}, {"calls": 200}), ({"calls": 120}, {"calls": 220})], {""}),
         ([({"calls": 100}, {"calls": 107})] * 3, set()),  # in libraries, as threads do it
+        ([({"calls": 9_000, "own": 5}, {"calls": 9_005, "own": 10})] * 3, {"price 5 → 10"}),
+        ([({"calls": 9_000, "own": 5}, {"calls": 9_001, "own": 6})] * 3, set()),  # a new helper
         ([({"answer": "1"}, {"answer": "2"})] * 2, {"$"}),
         ([({"answer": "1"}, {"answer": "2"}), ({"answer": "3"}, {"answer": "2"})], set()),
     ],
@@ -189,6 +194,7 @@ def test_what_another_look_does_not_show_alike_is_left_out(
 ROUTED: Final = _operation()
 SECOND: Final = replace(_operation(b=1), number=2)
 OTHER: Final = _operation(answer="2")
+RANDOM: Final = (replace(ROUTED, test="test_0[a]"),)  # its parameters are others each time
 _ANY: Final = Suite(Path(), [], Path(), pytest=True, own=())
 _APART: Final = "not compared, since not all runs make them alike: {} of the requests"
 
@@ -204,6 +210,7 @@ _APART: Final = "not compared, since not all runs make them alike: {} of the req
         # A test that fails on head goes its own way after an answer that differs.
         ((ROUTED, SECOND), (OTHER, SECOND), "failed", 1, ()),
         ((ROUTED, SECOND), (OTHER, SECOND), "passed", 2, ()),
+        (RANDOM, (replace(RANDOM[0], test="test_0[b]"),), "passed", 1, ()),
         ((), (ROUTED,), "passed", 0, (_APART.format(1), f"on base {suite.NO_CLIENT}")),
     ],
 )  # fmt: skip
@@ -213,7 +220,7 @@ def test_only_requests_that_are_the_same_ones_are_compared(
 ) -> None:  # fmt: skip
     def record(_: Suite, place: Path, *_more: object) -> Recording:
         made, ended = (base, "passed") if place.name == "base" else (head, outcome)
-        return Recording({op.key: op for op in made}, {"test_0": ended}, ())
+        return Recording({op.key: op for op in made}, {op.test: ended for op in made or head}, ())
 
     monkeypatch.setattr(suite, "record", record)
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
@@ -253,6 +260,7 @@ def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest(
 
 
 _APP: Final = """
+import asyncio
 import sqlite3
 
 SHOP = sqlite3.connect(":memory:", check_same_thread=False)
@@ -262,7 +270,7 @@ SHOP.execute("{index}")
 
 async def app(scope, receive, send):
     for author in range({times}):
-        SHOP.execute("select id from book where author = ?", (author,)).fetchall()
+        SHOP.execute("select id from book where author = ?", (author,))
     await send({{"type": "http.response.start", "status": 200, "headers": []}})
     await send({{"type": "http.response.body", "body": b"1"}})
 """
@@ -284,6 +292,7 @@ def test_books():
 """
 _INDEX: Final = "create index by_author on book (author)"
 _ONE: Final = _APP.format(index=_INDEX, times=1)
+_WAITS: Final = "    await asyncio.get_running_loop().run_in_executor(None, SHOP.execute, "
 _PLAIN: Final = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
 Project = Callable[[dict[str, str]], Path]
 
@@ -304,14 +313,17 @@ def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Pr
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
-    write(root, "shop.py", _APP.format(index="select 1", times=3))
+    write(root, "shop.py", _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS))
     done = bench("compare", "--limit", "sql=0", "-o", "-")
     comparison = Comparison.model_validate_json(done.out)
     (case,) = comparison.cases
     assert (case.case.endpoint.method, case.case.endpoint.path) == ("GET", "/books/{}")
     assert case.effects is not None
     assert case.effects.tests == ("tests/test_shop.py::test_books",)
-    assert [case.effects.figure("sql", side) for side in (0, 1)] == [1, 3]
+    # The line of a statement that a thread sends is the one that waits for it.
+    assert [(e.base, e.head, e.place) for e in case.effects.differ if e.kind == "sql"] == [
+        (1, 3, "app, shop.py:12")
+    ]
     assert done.code == 1
     assert "sends 3 SQL statements instead of 1" in done.err
     (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")
@@ -335,7 +347,7 @@ def test_base_keeps_its_own_code_beside_tests(bench: Bench, project: Project) ->
     for tests in ("shop", ".", "shop/test_shop.py"):
         said = " ".join(bench("compare", "--tests", tests).out.split())
         assert "sends 3 SQL statements instead of 1" in said
-        assert "fails on base" not in said
+        assert "fail on base" not in said
 
 
 def test_commands_of_the_environment_are_found(
@@ -497,7 +509,7 @@ def fail():
     assert case.effects.figure("first import", 1) == 0
     assert [answer.what for answer in case.effects.answers] == ["head answers 2 rows instead of 1"]
     assert tuple(note for note in comparison.notes if not note.startswith("not seen: ")) == (
-        "1 test fails on both sides: shop.tasks:fail",
+        "1 of the tests fail on both sides: shop.tasks:fail",
         "2 calls, each on both sides",
     )
     wrong = bench("compare", "--call", "shop.tasks")
@@ -546,7 +558,7 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
     git(root, "commit", "--quiet", "--all", "--message", "Break it")
     swapped = bench("compare", "HEAD", "HEAD~1", "--tests", "tests")
     assert swapped.code == 0
-    assert "1 test fails on base only" in swapped.out
+    assert "1 of the tests fail on base only" in swapped.out
     assert "head answers status 200 instead of 500" in " ".join(swapped.out.split())
 
 

@@ -156,7 +156,6 @@ def axis_of(*points: Points) -> ReleaseAxis:
 
 
 def save_releases(results: Path) -> None:
-    """Save the points of three releases."""
     for entry in RELEASES:
         files.save(results, entry)
 

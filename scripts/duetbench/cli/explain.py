@@ -26,8 +26,7 @@ _OTHERS: Final = {
     **{verdict.sign: verdict.value for verdict in Verdict},
     **dict.fromkeys(("pair", "pairs"), "duet"),
     "functions that differ": "function calls",
-}
-"""What reports write otherwise → the word that is explained."""
+}  # what reports write otherwise → the word that is explained
 
 
 def explain_command(

@@ -6,7 +6,6 @@ perhaps as both use one file, both sides repeat their requests one after the oth
 """
 
 import math
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -74,7 +73,6 @@ _ACTIVITY: Final = TypeAdapter(Activity)
 _ACTIVITY.rebuild()  # with the types of this module: an observed process has none of pydantic
 
 _LONGEST: Final = 200  # characters about an answer
-_SETTING: Final = re.compile(r"(?i)(pragma|set) ")
 
 Counts = Sequence[Counter[str]]
 """Of each round, how often something happened, by text."""
@@ -271,8 +269,9 @@ def compare(base: Activity, head: Activity) -> Effects:
         old, new = totals[kind] = rounds[0].pop(), rounds[1].pop()
         if kind != "function":
             differ += _details(kind, both, base, head)
-        elif abs(new - old) > _CALLS * max(old, new):
-            name, place = _most_called(base, head)
+            continue
+        name, place, own = _most_called(base, head)
+        if abs(new - old) > _CALLS * max(old, new) or own * (new - old) > 0:
             differ.append(RequestEffect(kind=kind, text=name, place=place, base=old, head=new))
     if plans := [*_plans(base, head)]:
         totals["plan"] = float(len(plans)), float(len(plans))
@@ -325,17 +324,11 @@ def _details(
         times = [{round_[text] for round_ in side} for side in both]
         if all(len(some) == 1 for some in times) and times[0] != times[1]:
             found.append((text, times[0].pop(), times[1].pop()))
-    found.sort(key=_rank)
+    found.sort(key=lambda each: (-abs(each[2] - each[1]), each[1] > each[2], each[0]))
     paths = max(1, len(head.paths))
     for text, old, new in found[:DETAILS]:
         place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
-
-
-def _rank(difference: tuple[str, int, int]) -> tuple[int, bool, bool, str]:
-    """Put the largest first; of two alike what head adds; settings of a new connection last."""
-    text, old, new = difference  # what a connection is opened for says more than its settings
-    return -abs(new - old), bool(_SETTING.match(text)), old > new, text
 
 
 def _plans(base: Activity, head: Activity) -> Iterator[RequestEffect]:
@@ -372,15 +365,20 @@ def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:
     return min(reversed(own), key=lambda line: abs(lines[line] - times))
 
 
-def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
-    """Name the application's function whose calls differ most, with its file; or nothing."""
+def _most_called(base: Activity, head: Activity) -> tuple[str, str, int]:
+    """Name the application's function whose calls differ most, with its file; or nothing.
+
+    And say by how much those of all its functions differ, if it is more than by one that is new:
+    calls of one that has another name are no more work.
+    """
     old, new = ({(f, n): calls for f, n, calls in side.functions} for side in (base, head))
     rises = {name: new.get(name, 0) - old.get(name, 0) for name in sorted({*old, *new})}
     top = max(rises, key=lambda name: abs(rises[name]), default=("", ""))
-    paths = len(head.paths)
+    paths, own = len(head.paths), sum(rises.values())
+    own *= abs(own) > max(paths, _CALLS * sum(old.values()))
     if abs(rises.get(top, 0)) <= _OWN * paths:
-        return "", ""
-    return f"{top[1]} {old.get(top, 0) / paths:g} → {new.get(top, 0) / paths:g}", top[0]
+        return "", "", own
+    return f"{top[1]} {old.get(top, 0) / paths:g} → {new.get(top, 0) / paths:g}", top[0], own
 
 
 def _unmeasured(base: Activity, head: Activity) -> str:

@@ -29,6 +29,7 @@ from duetbench.effects.activity import Activity, Event, Name, Reply
 from duetbench.effects.libraries import plain, statement
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
+_MAKER = str(Path(__file__).with_name("suite_program.py"))  # of requests
 _IMPORT = "<frozen importlib"
 _STANDARD = str(Path(os.__file__).parent) + os.sep
 _CLOCKED = tuple(
@@ -87,7 +88,7 @@ class Recorder:
         self.ignored = plans.ignored
         self.plans: dict[str, tuple[str, str]] = {}
         self._folder = folder + os.sep
-        self._recording = False
+        self._recording, self._server = False, 0  # the thread that serves the request
         self._opened: set[str] = set()  # Python files, compiled or not
         self._alone = True  # whether this process has started no other
         self._files: dict[str, str] = {}
@@ -105,7 +106,6 @@ class Recorder:
             "socket.connect": self._connect,
             "sqlite3.connect": self._connect_sqlite,
             "subprocess.Popen": self._start_program,
-            "os.posix_spawn": self._spawn,
             "os.fork": lambda: self._add("process", "fork"),
             "os.forkpty": lambda: self._add("process", "fork"),
             "os.system": lambda command: self._add("process", plain(command)),
@@ -127,28 +127,30 @@ class Recorder:
         if not self._alone or any(name.startswith(_POOLS) for name in sys.modules):
             return None
         # A link is used as well as the file that it leads to.
-        paths = {path for name in tuple(self._opened) for path in (name, os.path.realpath(name))}
-        return sorted(os.path.relpath(path, self._folder) for path in paths)
+        return sorted(
+            {
+                os.path.relpath(path, self._folder)
+                for name in tuple(self._opened)
+                for path in (name, os.path.realpath(name))
+            }
+        )
 
     @property
     def unseen(self) -> list[str]:
         """What nothing here sees of this process."""
-        unseen = libraries.UNSEEN.items()
-        loaded = [f"{what} of {name}" for what, names in unseen for name in names
+        loaded = [f"{what} of {name}" for what, names in libraries.UNSEEN.items() for name in names
                   if name in sys.modules]  # fmt: skip
         loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
-        own = "statements of sqlite3, of connections by Connection() or with a trace of their own"
-        loaded += [own] * self._untraced
+        loaded += [
+            "statements of sqlite3, of connections by Connection() or with a trace of their own"
+        ] * self._untraced
         if all(_attribute("django.conf", f"settings.{name}") for name in ("configured", "DEBUG")):
             loaded.append("Django without DEBUG, which logs each query and so raises all figures")
-        if self._monitoring:
-            return loaded
-        rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
-        return [*loaded, "exceptions (from Python 3.12 on)", *[rows] * ("aiosqlite" in sys.modules)]
+        return loaded + ["exceptions (from Python 3.12 on)"] * (not self._monitoring)
 
     def on(self) -> None:
         """Begin to record, also what libraries do that were imported since."""
-        self._late = set()
+        self._late, self._server = set(), threading.get_ident()
         self._resolve()
         self._recording = True
         monitoring = self._monitoring
@@ -323,11 +325,6 @@ class Recorder:
         first = program or (arguments[0] if isinstance(arguments, list | tuple) else arguments)
         self._add("process", plain(os.fsdecode(first).rpartition(os.sep)[2]))
 
-    def _spawn(self, program: Any, *_: object) -> None:
-        # `subprocess.Popen` was reported already.
-        if sys._getframe(2).f_code.co_filename != _STANDARD + "subprocess.py":
-            self._start_program(program, None)
-
     def _thread(self, function: object, *_: object) -> None:
         name = getattr(getattr(function, "__self__", None), "name", None)
         self._add("thread", plain(name or getattr(function, "__qualname__", "")))
@@ -441,6 +438,9 @@ class Recorder:
             while current is not None:
                 yield from _callers(current.gr_frame)
                 current = current.parent
+        serving = [*_callers(sys._current_frames().get(self._server))]
+        if serving and serving[-1].f_back:  # it is about to wait for this thread
+            yield from serving
         for task in self.waiting():
             yield from reversed([*_awaited(task.get_coro())])
 
@@ -460,8 +460,8 @@ class Recorder:
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and those that lead to it, the innermost first."""
-    while frame is not None:
+    """Yield a frame and those that lead to it from the request on, the innermost first."""
+    while frame is not None and frame.f_code.co_filename != _MAKER:
         yield frame
         frame = frame.f_back
 

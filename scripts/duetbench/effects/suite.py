@@ -2,11 +2,12 @@
 
 Each side runs head's tests in its own copy of the files, base first: where tests write, they find
 what they always find. A request is the same one on both sides by its test, phase and number in it.
-Tests of which a request differs run twice more on both sides: what does not differ each time is
-left out.
+Tests of which a request differs run three times more on both sides: what does not differ each time
+is left out.
 """
 
 import functools
+import itertools
 import json
 import re
 from collections import Counter, defaultdict
@@ -47,10 +48,13 @@ _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
 _MOST_ANSWERS: Final = 3  # of one endpoint
 _CALLS: Final = 0.1  # relative change of calls that counts though no function of the project moved
-_MOST_AGAIN: Final = 200  # tests that are named on a command line
-_LOOKS: Final = ((1, 0), (0, 1))
-"""The order of the sides in further looks: what comes with the order differs between them."""
-_ERROR: Final = re.compile(r"^E {3}(?=\S)(.+)", re.MULTILINE)
+_LOOKS: Final = ((1, 0), (0, 1), (1, 0))
+"""The order of the sides in further looks: what comes with the order differs between them.
+
+So many since a suite has many requests: of those that do something once a second, some differ alike
+in two looks by chance.
+"""
+_ERROR: Final = re.compile(r"^(?:E {3}|ERROR: )(?=\S)(.+)", re.MULTILINE)
 
 _OPERATION: Final = TypeAdapter(Operation)
 _OPERATION.rebuild()  # with the types of this module
@@ -75,6 +79,25 @@ class Recording:
     outcomes: Mapping[str, str]
     unseen: Sequence[str]
     said: str = ""
+
+    def named_as(self, other: "Recording") -> "Recording":
+        """Name tests as another run does, by their order, where parameters are random."""
+        names = {test: test for test in self.outcomes}
+        for function in map(_function, self.outcomes.keys() - other.outcomes.keys()):
+            here, there = (
+                [test for test in run.outcomes if _function(test) == function]
+                for run in (self, other)
+            )
+            if len(here) == len(there):
+                names |= zip(here, there, strict=True)
+        return replace(
+            self,
+            operations={
+                (names[key[0]], *key[1:]): replace(operation, test=names[key[0]])
+                for key, operation in self.operations.items()
+            },
+            outcomes={names[test]: end for test, end in self.outcomes.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +134,21 @@ class SuiteEffects:
     notes: Sequence[str]
 
 
-NOTHING: Final = SuiteEffects((), 0, 0, (), (), ())
-
-
 def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
     """Run tests, or only some of them, in a copy; raises SetupError if none ran."""
     with proc.scratch() as folder:
         out, log = folder / "requests.jsonl", folder / "log"
         private = suite.private()
         (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-        env = {**suite.environment(place), OUT: str(out)}
-        _run(_argv(suite, only), env, place, log, tick)
+        _run(_argv(suite, only), {**suite.environment(place), OUT: str(out)}, place, log, tick)
         hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
         ends = json.loads(lines.pop()) if lines else {}
         said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
         if not ends.get("outcomes"):
             raise SetupError(f"no test ran; the last words: {said or 'none'}")
-    made = map(_OPERATION.validate_json, lines)
-    operations = {op.key: replace(op, did=op.did.hidden(hide)) for op in made}
+    operations = {
+        op.key: replace(op, did=op.did.hidden(hide)) for op in map(_OPERATION.validate_json, lines)
+    }
     return Recording(operations, ends["outcomes"], ends["unseen"], said)
 
 
@@ -185,16 +205,23 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """
     places = base, head
     first = record(suite, base, tick), record(suite, head, tick)
+    first = first[0].named_as(first[1]), first[1]
     pairs = dict(_until_they_part(first))
     looks = {key: [pair] for key, pair in pairs.items()}
     effects = {key: _differs(pair) for key, pair in pairs.items()}
-    for order in _LOOKS:
-        moved = [key for key, seen in effects.items() if not seen.same]
-        if not moved:
-            break
-        tests = [*dict.fromkeys(test for test, *_ in moved)]
-        some = tests if len(tests) <= _MOST_AGAIN else ()
-        again = {side: record(suite, places[side], tick, some) for side in order}
+    for order, inside in itertools.product(_LOOKS, (True, False)):
+        # Apart: tests that do more would fill caches of libraries for those that only find them so.
+        moved = [
+            key
+            for key, seen in effects.items()
+            if not seen.same and inside == (not seen.answers and _is_inside(seen.differ))
+        ]
+        tests = [*dict.fromkeys(_function(test) for test, *_ in moved)]
+        if not tests:
+            continue
+        again = {
+            side: record(suite, places[side], tick, tests).named_as(first[1]) for side in order
+        }
         latest = dict(_matched((again[0], again[1])))
         for key in moved:
             if key in latest:
@@ -213,6 +240,16 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs)),
     )
+
+
+def _is_inside(differ: Sequence[RequestEffect]) -> bool:
+    """Whether there are only calls of functions that are not the project's."""
+    return all(effect.kind == "function" and not effect.text for effect in differ)
+
+
+def _function(test: str) -> str:
+    """Return the name of a test without its parameters."""
+    return test.partition("[")[0]
 
 
 def _differs(pair: Pair) -> Effects:
@@ -253,21 +290,25 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     """Leave out of what differs what further looks at both sides do not show alike.
 
     The first of the `looks` ran all tests, and others fewer, so that their caches were colder: all
-    have to move the same way, but only figures of the others must not meet.
+    have to move the same way, but only figures of the others must differ by more between the sides
+    than within one: what the clock decides could part them by chance.
     """
     later = [_differs(look) for look in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
-        others = [_counterpart(effect, seen) for seen in later]
-        known = [other for other in others if other is not None]
-        if len(known) < len(others) or effect.kind == "plan":
-            return len(known) == len(others)
-        if effect.kind == "function" and not effect.text and not _large((effect, *known)):
+        known = [other for seen in later if (other := _counterpart(effect, seen))]
+        if len(known) < len(later) or effect.kind == "plan":
+            return len(known) == len(later)
+        if _is_inside((effect,)) and any(
+            abs(seen.head - seen.base) <= _CALLS * min(seen.base, seen.head)
+            for seen in (effect, *known)
+        ):  # threads that wait for each other make as many
             return False
         rises = {other.head > other.base for other in (effect, *known)}
         figures = [other.base for other in known], [other.head for other in known]
         low, high = sorted(figures, key=min)
-        return len(rises) == 1 and max(low) < min(high)
+        spread = max(max(side) - min(side) for side in figures)
+        return len(rises) == 1 and min(high) - max(low) > spread
 
     did = [[operation.did for operation in side] for side in zip(*looks, strict=True)]
     joined = (functools.reduce(Activity.with_, side) for side in did)
@@ -277,11 +318,6 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
             "answers": difference.compare(*joined).answers,
         }
     )
-
-
-def _large(looks: Sequence[RequestEffect]) -> bool:
-    """Whether calls differ by more than threads that wait for each other make of them."""
-    return all(abs(seen.head - seen.base) > _CALLS * min(seen.base, seen.head) for seen in looks)
 
 
 def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:
@@ -298,14 +334,14 @@ def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Se
         groups[(old if old.routed and not new.routed else new).endpoint].append(key)
     rows = []
     for name, keys in groups.items():
-        routed = [{pairs[key][side].routed for key in keys} for side in (0, 1)]
-        state = "new" if routed == [{False}, {True}] else "gone" * (routed == [{True}, {False}])
         moved = sorted(
             (key for key in keys if not effects[key].same),
             key=lambda key: _size(effects[key]),
             reverse=True,
         )
         joined = _joined([(pairs[key][1], effects[key]) for key in moved or keys[:1]])
+        routed = [{pairs[key][side].routed for key in keys} for side in (0, 1)]
+        state = "new" if routed == [{False}, {True}] else "gone" * (routed == [{True}, {False}])
         rows.append(Row(name, joined, len(keys), state))
     return sorted(rows, key=lambda row: _size(row.effects), reverse=True)
 
@@ -352,19 +388,15 @@ def _rise(effect: RequestEffect) -> float:
 def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
-    for one, many, names in (
-        ("fails on both sides", "fail on both sides",
-         [n for n in head if base.get(n) in BAD and head[n] in BAD]),
-        ("fails on base only", "fail on base only",
-         [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
-        ("does not run on base", "do not run on base",
-         [n for n in head if n not in base and head[n] == "passed"]),
-        ("is skipped", "are skipped", [n for n in head if head[n] == "skipped"]),
-    ):  # fmt: skip
+    for what, names in (
+        ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
+        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
+        ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
+        ("are skipped", [n for n in head if head[n] == "skipped"]),
+    ):
         if names:
-            text = f"1 test {one}" if len(names) == 1 else f"{len(names):,} tests {many}"
             shown = ", ".join(names[:_MOST_SHOWN]) + ", …" * (len(names) > _MOST_SHOWN)
-            yield f"{text}: {short(shown)}"
+            yield f"{len(names):,} of the tests {what}: {short(shown)}"
     mixed = sum(operation.mixed for operation in sides[1].operations.values())
     if mixed:
         yield f"{mixed:,} requests that tests make at the same time are not compared"
@@ -379,5 +411,4 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
             failed = any(outcome in BAD for outcome in side.outcomes.values())
-            why = f"; the last words: {side.said}" if failed else ""
-            yield f"on {name} {NO_CLIENT}{why}"
+            yield f"on {name} {NO_CLIENT}{f'; the last words: {side.said}' * failed}"

@@ -82,7 +82,18 @@ class Log:
         self._out: IO[str] = out.open("a", encoding="utf-8")
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._busy = self._mixed = False
-        self._wrapped: set[str] = set()
+        self._wrapped, self._unseen = set[str](), set[str]()
+        gc.disable()
+
+    def begin(self, test: str) -> None:
+        """Note which test begins, without the garbage of others.
+
+        An identity map has what is not collected: when that happens must depend on nothing else.
+        """
+        gc.collect()
+        if not self.test:
+            gc.freeze()  # what is imported by now, so that the next ones are fast
+        self.test, self.phase = test, "setup"
 
     @contextmanager
     def request(self, method: str, path: str) -> Iterator[Request]:
@@ -97,25 +108,27 @@ class Log:
             yield request
             return
         self._busy, self._mixed = True, False
-        collects = gc.isenabled()
-        gc.disable()  # when it runs depends on all requests before
         recorder = self._recorder
         # Another thread serves the client of most frameworks.
         recorder.ignored.clear()
         recorder.ignored |= {self.thread} - {threading.get_ident()}
-        recorder.plans = {}
+        recorder.plans, recorder.waiting = {}, list
+        with suppress(RuntimeError):  # none runs, or that of another framework
+            loop = asyncio.get_running_loop()
+            # In debug mode it warns of a slow one, so the machine's load would decide.
+            loop.slow_callback_duration = math.inf
+            here = asyncio.current_task(loop)
+            recorder.waiting = lambda: [*filter(None, (here, *asyncio.all_tasks(loop)))]
         recorder.on()
         try:
             yield request
         finally:
             round_ = recorder.off()
-            if collects:
-                gc.enable()
             self._busy = False
             self._add(request, method, path, round_)
 
     def finish(self) -> None:
-        self._write({"outcomes": self.outcomes, "unseen": self._recorder.unseen})
+        self._write({"outcomes": self.outcomes, "unseen": sorted(self._unseen)})
         self._out.close()
 
     def note(self, test: str, outcome: str) -> None:
@@ -136,6 +149,9 @@ class Log:
     def _add(self, request: Request, method: str, path: str, round_: Round) -> None:
         response = request.response or (_RAISED, (), b"")
         reply = describe(*response, self._folder, libraries.hide)
+        # Exceptions inside libraries tell which of their caches other tests have filled.
+        events = [event for event in round_.events if event[0] != "library exception"]
+        self._unseen.update(self._recorder.unseen)  # a runner's settings end before it
         self._numbers[self.test, self.phase] += 1
         operation = Operation(
             test=self.test,
@@ -149,7 +165,12 @@ class Log:
             query=libraries.hide(request.query),
             content_type=request.content_type,
             body=_text_of(request.body),
-            did=activity([round_], paths=[path], answers=[[reply]], plans=self._recorder.plans),
+            did=activity(
+                [round_._replace(events=events)],
+                paths=[path],
+                answers=[[reply]],
+                plans=self._recorder.plans,
+            ),
         )
         self._write(operation.fields)
 
@@ -159,9 +180,7 @@ class Log:
 
 
 def _text_of(body: bytes | None) -> str | None:
-    if body is None or len(body) > _LONGEST:
-        return None
-    return libraries.hide(body.decode("latin-1"))
+    return None if body is None or len(body) > _LONGEST else libraries.hide(body.decode("latin-1"))
 
 
 # Clients: each wrapper takes the log and the method, and returns what replaces the method.
@@ -186,9 +205,6 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
     if scope["type"] != "http" or _inside.get():
         await app(scope, receive, send)
         return
-    with suppress(RuntimeError):  # another framework's loop
-        # In debug mode it warns of a slow one, so the machine's load would decide.
-        asyncio.get_running_loop().slow_callback_duration = math.inf
     path = unquote(scope["path"])
     head, body, sent = dict[str, Any](), list[bytes](), list[bytes]()
 
@@ -224,7 +240,10 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
 
 def _route_of_scope(scope: Any, path: str) -> str:
     """Return the template of the route that an ASGI application chose; empty: none is known."""
-    template = scope.get("path_template") or getattr(scope.get("route"), "path", None)
+    # Routes of FastAPI lack the prefixes of their routers.
+    template = scope.get("path_template") or getattr(
+        scope.get("fastapi", {}).get("effective_route_context") or scope.get("route"), "path", None
+    )
     root = scope.get("root_path", "")
     if template is not None and root == scope.get("app_root_path", root):  # not below a mount
         return str(template)
@@ -342,7 +361,7 @@ class _Plugin:
         self._log = log
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._log.test, self._log.phase = nodeid, "setup"
+        self._log.begin(nodeid)
 
     def pytest_runtest_setup(self) -> None:
         self._enter("setup")
@@ -395,7 +414,8 @@ def _watch_unittest(log: Log) -> None:
     original = unittest.TestCase.run
 
     def run(self: unittest.TestCase, result: Any = None) -> Any:
-        log.test, known = self.id(), _ends(result)
+        known = _ends(result)
+        log.begin(self.id())
         log.wrap()
         try:
             return original(self, result)
@@ -449,7 +469,7 @@ def _find(name: str) -> Callable[[], object]:
 
 def _call(log: Log, name: str) -> None:
     """Record a call of a function, after one that fills caches."""
-    log.test, log.phase = name, "call"
+    log.begin(name)
     try:
         make = _find(name)
         make()

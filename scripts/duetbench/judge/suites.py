@@ -27,7 +27,7 @@ from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
-from duetbench.effects.suite import NOTHING, SuiteEffects
+from duetbench.effects.suite import SuiteEffects
 from duetbench.host import files, machine, paths, result_files
 from duetbench.judge import affected
 from duetbench.judge.duet_loop import Reporter
@@ -81,9 +81,8 @@ def compare(
             revisions.add_uncommitted(root, place)
             if place != tests_at:
                 project_suite.add_tests(tests_at, place)
-        trees = [state.tree for _, state in states]
-        equal = trees[0] == trees[1] and not control
-        seen = NOTHING
+        equal = len({state.tree for _, state in states}) == 1 and not control
+        seen = SuiteEffects((), 0, 0, (), (), ())
         if not equal:
             what = " ".join(calls or project_suite.tests)
             with reporter.step(what, "running on both sides") as tick:
@@ -136,17 +135,24 @@ def compare(
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
         nothing="" if cases else nothing,
-        notes=(*seen.notes, *uncounted, *_rest(seen), *([] if equal else [_made(seen, calls)])),
+        notes=(*seen.notes, *uncounted, *([] if equal else _made(seen, calls))),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison
 
 
-def _made(seen: SuiteEffects, calls: Sequence[str]) -> str:
-    """Say how much was compared."""
+def _made(seen: SuiteEffects, calls: Sequence[str]) -> Sequence[str]:
+    """Say how many endpoints do the same, which one side alone has, and how much was compared."""
+    alike = sum(row.effects.same for row in seen.rows)
+    same = [f"{alike:,} of {len(seen.rows):,} endpoints do the same"] if alike else []
     tests = f" of {seen.tests:,} test{'s' * (seen.tests != 1)}" * (not calls)
     made = "call" if calls else "request"
-    return f"{seen.requests:,} {made}{'s' * (seen.requests != 1)}{tests}, each on both sides"
+    states = {state: [r.name for r in seen.rows if r.state == state] for state in ("new", "gone")}
+    return [
+        *same,
+        *(f"{state}: {some(names, _NAMED)}" for state, names in states.items() if names),
+        f"{seen.requests:,} {made}{'s' * (seen.requests != 1)}{tests}, each on both sides",
+    ]
 
 
 def _count(
@@ -159,14 +165,6 @@ def _count(
             sides = [partial(suite.program, project_suite, place, name) for place in places]
             counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
     return counts
-
-
-def _rest(seen: SuiteEffects) -> Sequence[str]:
-    """Say how many endpoints do the same, and which are on one side only."""
-    alike = sum(row.effects.same for row in seen.rows)
-    names = {state: [r.name for r in seen.rows if r.state == state] for state in ("new", "gone")}
-    same = [f"{alike:,} of {len(seen.rows):,} endpoints do the same"] if alike else []
-    return [*same, *(f"{state}: {some(of, _NAMED)}" for state, of in names.items() if of)]
 
 
 def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:

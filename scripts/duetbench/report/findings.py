@@ -267,8 +267,9 @@ def covers(coverage: Coverage) -> str:
     if coverage.entered:
         places = [text.partition(", ") for text in coverage.functions]
         named = some([f"{name} ({place})" for name, _, place in places], _NAMED)
-        number = f"{coverage.entered} of {coverage.differ}"
-        return f"requests call {number} functions that differ: {named}"
+        return (
+            f"requests call {coverage.entered} of {coverage.differ} functions that differ: {named}"
+        )
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
     missed = some(coverage.missed, _NAMED)
     return f"requests call none of the functions that differ ({missed}){proof}"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from flask import Flask, jsonify
 from litestar import Litestar, get
 from quart import Quart
@@ -21,9 +21,15 @@ async def of_fastapi(kind: str) -> Any:
     return WORK[kind]()
 
 
-@fastapi.get("/thread/{kind}")
+threads = APIRouter()
+
+
+@threads.get("/{kind}")
 def of_fastapi_thread(kind: str) -> Any:
     return WORK[kind]()
+
+
+fastapi.include_router(threads, prefix="/thread")
 
 
 async def of_starlette(request: Request) -> JSONResponse:
