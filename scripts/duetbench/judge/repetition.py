@@ -21,7 +21,7 @@ _ALONE: Final = re.compile("--control|--start|[0-9a-f]{12}")
 
 _BEGIN: Final = (("duetbench", "compare"), ("observatory", "compare"))
 
-_BY_FUNCTION: Final = 3, 12  # the CPython from which on instructions are counted by function
+_OLD: Final = re.compile(r"3\.1[01](?!\d)")  # CPythons whose functions Callgrind cannot tell apart
 
 _NOT_OF_WHY: Final = frozenset({"--seed", "--budget", "--limit", "--only", "--control"})
 
@@ -66,7 +66,7 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
 
 def can_rank(python: InterpreterRecord) -> bool:
     """Whether an interpreter's instructions can be counted by function."""
-    return tuple(map(int, python.version.split(".")[:2])) >= _BY_FUNCTION
+    return _OLD.match(python.version) is None
 
 
 def _parts(line: str) -> list[tuple[str, ...]] | None:
