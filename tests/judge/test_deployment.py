@@ -334,6 +334,7 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     assert not git(much, "status", "--porcelain")
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_without_a_load_generator_there_is_all_that_needs_none(
     shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
