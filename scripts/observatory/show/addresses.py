@@ -1,4 +1,4 @@
-"""The address of every kind of page, relative to the site's root. Published addresses never change.
+"""The address of every kind of page, relative to the site's root. None changes its meaning.
 
 An address is a URL path as in a link, percent-encoded, without a leading slash:
 `b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. The path names the subject, the query the way to show it.
