@@ -271,7 +271,7 @@ def app(environ, start_response):
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="Valgrind is not installed")
 @pytest.mark.parametrize(
     ("interface", "only"),
-    [("asgi", "counts"), pytest.param("wsgi", "effects", marks=pytest.mark.thorough)],
+    [pytest.param("asgi", "counts", marks=pytest.mark.thorough), ("wsgi", "effects")],
 )
 def test_who_is_logged_in_is_measured_and_told_nowhere(
     interface: str, only: str, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -205,6 +205,7 @@ def find(path):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 @pytest.mark.usefixtures("unobserved")
 def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
@@ -315,7 +316,7 @@ def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.real
 def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
     """Whose head had its modules compiled, and its base had not, had half the memory."""
