@@ -204,10 +204,10 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def left() -> list[psutil.Process]:
-    """The processes that LEAVE has left; those that end meanwhile are none."""
-    return [
-        one for one in psutil.process_iter(["cmdline"]) if SECRET in (one.info["cmdline"] or ())
-    ]
+    """The processes that LEAVE has left; those that end in a moment are none."""
+    return psutil.wait_procs(
+        [p for p in psutil.process_iter(["cmdline"]) if SECRET in (p.info["cmdline"] or ())], 20
+    )[1]
 
 
 def scratch() -> set[Path]:

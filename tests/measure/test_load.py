@@ -256,10 +256,10 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
     oha: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)
+    monkeypatch.setattr(warmup, "MOST_WINDOWS", 600)  # a busy machine takes long for each
     with serving(Answer(delay=0.01)) as server:
         warm_up = warmup.warm_up(client(oha, closed(), server.url))
-        assert warm_up.steady == warmup.is_steady(warm_up.windows)
-        assert len(warm_up.windows) >= warmup.STEADY_WINDOWS
+        assert (warm_up.steady, len(warm_up.windows) >= warmup.STEADY_WINDOWS) == (True, True)
         monkeypatch.setattr(warmup, "MOST_WINDOWS", 1)
         short = warmup.warm_up(client(oha, closed(), server.url))
         assert (len(short.windows), short.steady) == (1, False)
