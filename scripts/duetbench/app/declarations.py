@@ -92,6 +92,10 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
 
 
+APPLICATION: Final = r"^\w+(\.\w+)*:\w+(\.\w+)*$"
+Application = Annotated[str, StringConstraints(pattern=APPLICATION)]
+
+
 class OhaSpec(Frozen):
     """The load generator."""
 
@@ -139,6 +143,8 @@ def mistake(error: ValidationError, keys: str = DOCUMENTED) -> tuple[Place, Any,
             actual, allowed = place[-1], keys
         case "too_short" | "string_too_short":
             allowed = "at least one value"
+        case "string_pattern_mismatch" if first["ctx"]["pattern"] == APPLICATION:
+            allowed = "MODULE:ATTRIBUTE, such as shop.main:app"
         case "string_pattern_mismatch":
             allowed = f"text that matches {first['ctx']['pattern']}"
     return place, actual, allowed

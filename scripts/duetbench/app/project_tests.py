@@ -17,7 +17,6 @@ from duetbench.core.errors import UsageError
 
 _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pytest') is None)"
 _USUAL: Final = "tests", "test"
-_FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
 _OF_TESTS: Final = re.compile(r"[/_.-]tests?(?=[/_.-])|/conftest\.py$")
 
@@ -52,7 +51,7 @@ class Suite:
     ) -> "Suite":
         """Find the environment and the runner of some tests; raises UsageError without them."""
         for name in calls:
-            if not _FUNCTION.fullmatch(name):
+            if not re.fullmatch(declarations.APPLICATION, name):
                 raise UsageError(f"--call {name}: expected MODULE:FUNCTION")
         tests = [_inside(root, name) for name in tests]
         top = revisions.top(root) or root.resolve()

@@ -12,10 +12,11 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from duetbench.app.declarations import (
     FILE,
+    Application,
     EnvName,
     HeaderName,
     HeaderText,
@@ -117,11 +118,9 @@ class Target(Frozen):
     A key with a `CommandOption` is also an option of the commands that measure.
     """
 
-    app: Annotated[
-        str,
-        StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$"),
-        CommandOption("MODULE:ATTRIBUTE"),
-    ] = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
+    app: Annotated[Application, CommandOption("MODULE:ATTRIBUTE")] = Field(
+        description="ASGI or WSGI application, e.g. shop.main:app."
+    )
     factory: Annotated[bool, CommandOption(word=True)] = Field(
         False, description="Call the attribute to get the app; default: if it takes no arguments."
     )
@@ -379,10 +378,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     except ValidationError as error:
         place, actual, allowed = mistake(error)
         if place and place[0] in values:
-            name, *rest = place
-            label = key_path((spell(str(name)), *rest))
-            if name == "app":
-                allowed = "MODULE:ATTRIBUTE, such as shop.main:app"
+            label = key_path((spell(str(place[0])), *place[1:]))
             sign = "=" if label.startswith("--with") else " "
             raise UsageError(f"{label}{sign}{actual}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.duetbench"

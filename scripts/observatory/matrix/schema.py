@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from simpleeval import InvalidExpression, SimpleEval
 
-from duetbench.app.declarations import HeaderName, HeaderText, Text, several
+from duetbench.app.declarations import Application, HeaderName, HeaderText, Text, several
 from duetbench.core.model import Expectation, Frozen, Interface, Profile
 
 FILE: Final = "experiment.toml"
@@ -53,7 +53,7 @@ class EndpointTable(Frozen):
     """
 
     title: Text = Field(default="", description="Shown to readers; placeholders as in ids.")
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
+    app: Application
     interface: Interface
     factory: bool = False
     method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
