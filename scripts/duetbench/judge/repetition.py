@@ -49,9 +49,10 @@ def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
 
 
 def why_command(comparison: Comparison, case: str = "") -> str | None:
-    """The command that ranks the functions behind a change; None if it cannot.
+    """The command that ranks the functions behind a change; None if there is none.
 
-    Both sides run the same code, or an older Python. `case` is one of several cases.
+    That is so if both sides run the same code, or a Python that is too old. `case` is one of
+    several cases.
     """
     parts, sides = _parts(comparison.reproduce), (comparison.base, comparison.head)
     old = any(not can_rank(python) for side in sides for python in side.interpreters)

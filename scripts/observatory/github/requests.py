@@ -5,7 +5,7 @@ exact commit that they have reviewed. The name of a branch would also allow ever
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetbench.ci.api import GitHub, ServiceError
@@ -55,17 +55,19 @@ def answer(github: GitHub) -> str:
     head, words = pull["head"]["sha"], (match["words"] or "").strip()
     is_open = pull["state"] == "open"
     base = merge_base(github, pull["base"]["ref"], head) if is_open else None
-    reasons = {
+    reasons: dict[str, Callable[[], bool]] = {  # GitHub is asked for reviewers if all else is right
         "The request does not name a full commit: 40 hexadecimal digits in lower case.": (
-            _SHA.fullmatch(words) is None
+            lambda: _SHA.fullmatch(words) is None
         ),
-        "The pull request is not open.": not is_open,
+        "The pull request is not open.": lambda: not is_open,
         f"`{words[:12]}` is not the head of this pull request; commits may have been added since "
-        "the review. Review them, and name the last one.": words != head,
-        _UNGUARDED: not has_reviewers(github),
-        "The commit is in the base branch already: there is nothing to compare.": base == head,
+        "the review. Review them, and name the last one.": lambda: words != head,
+        _UNGUARDED: lambda: not has_reviewers(github),
+        "The commit is in the base branch already: there is nothing to compare.": (
+            lambda: base == head
+        ),
     }
-    if reason := next((reason for reason, applies in reasons.items() if applies), None):
+    if reason := next((reason for reason, applies in reasons.items() if applies()), None):
         hint = None if base in {None, head} else head
         publish(github, number, ANSWER, refused(reason, hint))
         return f"refused: {reason}"
