@@ -50,7 +50,7 @@ from duetbench.judge.repetition import command, rebuilt
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.comparison_text import as_markdown, print_comparison
-from duetbench.report.findings import announce
+from duetbench.report.findings import announce, row
 from duetbench.report.html.comparison_page import one_file
 from duetbench.report.report import make_report
 from goldens import assert_golden
@@ -244,7 +244,7 @@ def test_each_thing_that_a_request_does_has_its_words_and_its_exit_codes() -> No
         found = of_effects(case, seen)
         comparison = comparison_of(judged_case(A, SAME, *found, effects=seen))
         assert "".join(str(exit_code(comparison, **gate)) for gate in gates) == codes, name
-        lines = [f"{f.subject} {f.verdict} {f.base} {f.head} {f.why}".rstrip() for f in found]
+        lines = [f"{f.subject} {' '.join(row(f)[1:])} {f.why}".rstrip() for f in found]
         written += [f"# {name}", *lines, *announce(case, seen), ""]
     assert_golden("answers/observed.txt", "\n".join(written))
 

@@ -66,9 +66,11 @@ def _change(finding: Finding) -> str:
     if finding.exact or finding.subject == KEPT:
         both = (finding.base, finding.head)
         counted = finding.moved and None not in both and finding.subject in EFFECTS
-        size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g") if counted else ""
+        more = (finding.head or 0) - (finding.base or 0)
+        size = (units.signed(more, ",.6g") if more else "others:") if counted else ""
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
-        return f"{size} {finding.place or short(text, _DETAIL)}".strip() or verdict
+        detail = "" if text == size else short(text, _DETAIL)
+        return f"{size} {finding.place or detail}".strip() or verdict
     if finding.interval is None:
         return verdict
     if finding.verdict is Verdict.SAME:
