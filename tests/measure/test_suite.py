@@ -509,9 +509,15 @@ def fail():
     assert case.effects.figure("first import", 1) == 0
     assert [answer.what for answer in case.effects.answers] == ["head answers 2 rows instead of 1"]
     assert tuple(note for note in comparison.notes if not note.startswith("not seen: ")) == (
-        "1 of the tests fail on both sides: shop.tasks:fail",
+        "1 of the functions fail on both sides: shop.tasks:fail",
         "2 calls, each on both sides",
     )
+    alone = bench("compare", "--call", "shop.tasks:fail")
+    words = "1 of the functions fail on both sides: shop.tasks:fail; on base no call came to an end"
+    assert (
+        alone.code,
+        f"Nothing to judge: {words}; the last words: LookupError" in " ".join(alone.out.split()),
+    ) == (3, True), alone
     wrong = bench("compare", "--call", "shop.tasks")
     words = "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n"
     assert (wrong.code, wrong.err) == (2, words)

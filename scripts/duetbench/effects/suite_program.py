@@ -478,9 +478,10 @@ def _call(log: Log, name: str) -> None:
             body = json.dumps(make(), default=repr).encode()
             request.response = 200, (("content-type", "application/json"),), body
         log.note(name, "passed")
-    except Exception:
+    except Exception as error:
         log.note(name, "failed")
-        traceback.print_exc()
+        below = error.__traceback__ and error.__traceback__.tb_next  # without this function
+        traceback.print_exception(error.with_traceback(below))
 
 
 def _main() -> None:
