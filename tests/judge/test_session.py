@@ -32,7 +32,7 @@ from duetbench.core.model import (
 )
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
-from duetbench.effects.difference import Seen
+from duetbench.effects.difference import NO_TIME, Seen
 from duetbench.host import files, result_files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
@@ -265,16 +265,17 @@ def test_what_does_not_end_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
-    for effects, headline in (
-        ({}, "? unknown: nothing was measured"),
-        ({ONE: Effects()}, "= same: one request does the same on both sides"),
-    ):
-        fake = FakeInstruments()
-        seen = Seen(effects=effects)
-        report = make_report(
-            compared_by(fake, [busy(ONE)], tmp_path, None, only="effects", seen=seen)
-        )
-        assert report.headline == headline
+    """What was not observed is unknown, also beside others."""
+    for names, seen, headline, code in (
+        ([ONE], Seen(), "? unknown: nothing was measured", 3),
+        ([ONE], Seen({ONE: Effects()}), "= same: one request does the same on both sides", 0),
+        ([ONE, TWO], Seen({ONE: Effects()}, {TWO: NO_TIME}),
+         "? unknown in 1 of 2 cases: there was no time to observe it; about 2m may decide", 3),
+    ):  # fmt: skip
+        fake, cases = FakeInstruments(), [busy(name) for name in names]
+        comparison = compared_by(fake, cases, tmp_path, 60, only="effects", seen=seen)
+        report = make_report(comparison)
+        assert (report.headline, exit_code(comparison, effects=True)) == (headline, code)
         assert "what one request does only, seen without a server" in report.lines
         assert not fake.counted
 

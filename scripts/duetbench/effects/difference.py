@@ -49,8 +49,7 @@ EARLY: Final = 15.0
 
 Such sides share a file or a port, which each creates when it starts."""
 
-SHARE: Final = 0.25
-"""Share of a budget in which all that requests do must be observed."""
+NO_TIME: Final = "there was no time to observe it"
 
 LEAST: Final = 10.0
 """Seconds that observing always has: an exact answer is worth more than a short budget."""
@@ -94,12 +93,12 @@ class Seen:
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
-def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
+def observe(pairs: Sequence[BothSides], *, seconds: float = math.inf) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    It takes at most `SHARE` of a `budget`, s, or `LEAST`.
+    It takes at most so many seconds, or `LEAST`.
     """
-    ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
+    ends = time.monotonic() + max(LEAST, seconds)
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
         name, code = pair[1].case.id, code_of(pair[1])
@@ -217,7 +216,7 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
-        raise CountError("there was no time to observe it")
+        raise CountError(NO_TIME)
     client = stack.enter_context(program(side, PROGRAM))
     ends = time.monotonic() + timeout
     return stack.enter_context(start(client, seconds=memory, ends=ends, patience=patience))

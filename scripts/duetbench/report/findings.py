@@ -230,6 +230,8 @@ def _open(
     if comparison.planned <= 1 and not any(finding.moved for finding in comparison.findings):
         why = first.why or f"{what} {formats.ends(first.interval)}"
         what = f"{names[first.case]}: {short(why, _REASON)}"
+    elif comparison.planned > 1 and first.why and len({f.why for f in unknown}) == 1:
+        what = short(first.why, _REASON)
     after = f"; about {units.write_time(seconds)} may decide" if seconds else ""
     return f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: {what}{after}"
 
