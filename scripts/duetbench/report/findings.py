@@ -107,9 +107,9 @@ def sentence(finding: Finding) -> str:
     if kind := EFFECTS.get(finding.subject):
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
-    said = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
+    text = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
     counted = finding.subject == INSTRUCTIONS and ratio.ends
-    return f"{said} ({formats.within(ratio)})" if counted else said
+    return f"{text} ({formats.within(ratio)})" if counted else text
 
 
 def _does(finding: Finding, kind: Metric) -> str:
@@ -173,17 +173,17 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if comparison.cross:
         place = f"{comparison.head.label} in place of {comparison.base.label}: "
     moved = [finding for finding in comparison.findings if finding.moved]
-    told = ""
+    title_before = ""
     for verdict in dict.fromkeys(finding.verdict for finding in moved):
         of_verdict = [finding for finding in moved if finding.verdict is verdict]
         title, sentence = names[of_verdict[0].case], _sentence(of_verdict, moved, comparison)
-        if verdict is Verdict.DIFFERENT and told and comparison.planned == 1:
+        if verdict is Verdict.DIFFERENT and title_before and comparison.planned == 1:
             continue  # it stands with the first
         most = "most of all " if len({finding.case for finding in of_verdict}) > 1 else ""
-        subject = "" if title == told else f"{place}{most}{title} "
+        subject = "" if title == title_before else f"{place}{most}{title} "
         sentence += _tests(of_verdict[0], comparison)
         yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
-        told, place = title, ""
+        title_before, place = title, ""
     expected, seconds = awaited(comparison), longer_budget(comparison)
     unknown = [finding for finding in expected if finding.verdict is Verdict.UNKNOWN]
     if unknown:
@@ -270,9 +270,9 @@ def covers(coverage: Coverage) -> str:
         return "no function differs, only code outside of functions"
     if coverage.entered:
         places = [text.partition(", ") for text in coverage.functions]
-        named = some([f"{name} ({place})" for name, _, place in places], _NAMED)
+        names = some([f"{name} ({place})" for name, _, place in places], _NAMED)
         return (
-            f"requests call {coverage.entered} of {coverage.differ} functions that differ: {named}"
+            f"requests call {coverage.entered} of {coverage.differ} functions that differ: {names}"
         )
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
     missed = some(coverage.missed, _NAMED)
@@ -304,9 +304,9 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does, and what makes it up."""
     findings = of_effects(case, seen)
     moved = [finding for finding in findings if finding.moved]
-    said = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
-    yield f"{case_names.of(case).what} {said} (seen in {units.significant(seen.seconds, 2)} s)"
-    lines = (line for finding in moved for line in _lines(finding) if line not in said)
+    summary = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
+    yield f"{case_names.of(case).what} {summary} (seen in {units.significant(seen.seconds, 2)} s)"
+    lines = (line for finding in moved for line in _lines(finding) if line not in summary)
     yield from (f"  {text}" for text in (*lines, *doubts(seen)))
 
 
