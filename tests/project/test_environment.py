@@ -5,6 +5,7 @@ import json
 import platform
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +117,13 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
         (side,) = deploy_all(project, [place], QUIET)
         return side.version
 
-    assert built("six==1.17.0", ">=3.11") == platform.python_version()
+    own = ".".join(platform.python_version_tuple()[:2])
+    assert built("six==1.17.0", ">=3.11").startswith(f"{own}.")
+    both = replace(project, target=project.target.model_copy(update={"python": (None, "3.14t")}))
+    (place := tmp_path / "both").mkdir()
+    shutil.copy(shop / "pyproject.toml", place)
+    (side,) = deploy_all(both, [place], QUIET)
+    assert [python.name for python in side.interpreters.values()] == [own, "3.14t"]
     assert built("toml", ">=3.11").startswith("3.14.")
     assert built("six==1.17.0", ">=3.14").startswith("3.14.")
     write(shop, ".python-version", "3.14\n")

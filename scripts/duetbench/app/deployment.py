@@ -95,15 +95,15 @@ def deploy_all(
         SetupError: The interpreter, a package or the environment cannot be made.
     """
     add_uncommitted(project, places, narrator)
-    running = None if project.target.python else find_running(project, narrator)
+    versions = project.target.python or (None,)
+    running = find_running(project, narrator) if None in versions else None
     environment = None
-    if running and not any(side.packages for side in settings):
+    if running and not (project.target.python or any(side.packages for side in settings)):
         environment = running if can_share(running, project, places, narrator) else None
     usual = running.executable if running else None  # also if its packages are not used
     if environment:
         choices = [interpreters.identify(environment.executable)]
     else:
-        versions = project.target.python or (None,)
         choices = [interpreters.choose(places[-1], name, narrator, usual) for name in versions]
     pythons = {python.name: python for python in choices}
     sides = [
