@@ -483,6 +483,22 @@ def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: 
 
 
 @pytest.mark.real
+def test_why_an_application_does_not_start_is_its_exception(tmp_path: Path) -> None:
+    """Frameworks send the whole traceback, whose beginning tells nothing."""
+    text = """
+import traceback
+
+async def app(scope, receive, send):
+    try:
+        {}["SHOP_URL"]
+    except KeyError:
+        await send({"type": "lifespan.startup.failed", "message": traceback.format_exc()})
+"""
+    with pytest.raises(CountError, match=r"start: KeyError: 'SHOP_URL' \(.*shop\.py, line 6\)$"):
+        seen(tmp_path, text, executable("this"), "asgi")
+
+
+@pytest.mark.real
 def test_when_gzip_packed_a_body_is_not_compared(tmp_path: Path) -> None:
     times = "import gzip, itertools\nTIMES = itertools.count()"
     work = "global OK\nOK = gzip.compress(b'ok', mtime=next(TIMES))"

@@ -107,8 +107,16 @@ class Process:
             problem = f"{file.name}: expected a report: {error}; does the payload call phases.run?"
             raise CountError(problem) from error
         if "reason" in report:
-            raise CountError(str(report["reason"]), report.get("kind", ""))
+            raise CountError(_without_traceback(str(report["reason"])), report.get("kind", ""))
         return report
+
+
+def _without_traceback(reason: str) -> str:
+    """Leave the exception of a traceback, which frameworks report as a whole."""
+    from duetbench.host.command import last_words  # noqa: PLC0415 - as Session
+
+    before, traceback, _ = reason.partition("Traceback (most recent call last):")
+    return f"{before}{last_words(reason)}" if traceback else reason
 
 
 @functools.cache
