@@ -69,7 +69,7 @@ def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     tutorial.follow(tmp_path / "library")
     words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
     argv = [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert result.returncode == 1, result
     for text in ("▼ slower", "SQL statements", "find_book"):
-        assert text in done.stdout
+        assert text in result.stdout
