@@ -16,7 +16,7 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.counts import counted, counting
+from duetbench.counts import counted
 from duetbench.counts.profiling import ROOT, Fact, Name, Profile
 from duetbench.counts.ranking import rank
 from duetbench.judge.attribute import attribute, name_of
@@ -69,7 +69,7 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
 
 @pytest.mark.long
 @pytest.mark.real
-@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+@pytest.mark.skipif(counted.missing() is not None, reason=f"{counted.missing()}")
 def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Path) -> None:
     endpoint = Endpoint(
         name="get", app="shop:app", interface="asgi", path="/", expect=Expectation(), floor=0

@@ -106,7 +106,7 @@ def test_only_a_small_change_is_counted_in_further_layouts(
         return Instructions(base=1e6, head=1e6 * ratio, spread=0.002, scatter=1e-4)
 
     monkeypatch.setattr(counted, "_count", count)
-    monkeypatch.setattr("duetbench.counts.counting.missing", lambda: None)
+    monkeypatch.setattr(counted, "missing", lambda: None)
     assert isinstance(counted.both([], 1.0), Instructions)
     assert paddings == [0, 100, 1000][:times]
 

@@ -19,7 +19,7 @@ from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Effects
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Verdict
-from duetbench.counts import counting
+from duetbench.counts import counted
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
 from duetbench.effects.suite import Recording, SuiteEffects
@@ -569,7 +569,7 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
 
 
 @pytest.mark.real
-@pytest.mark.skipif(counting.missing() is not None, reason="it needs Valgrind")
+@pytest.mark.skipif(counted.missing() is not None, reason="it needs Valgrind")
 def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Project) -> None:
     """Twice as many turns of a loop are nearly twice as many instructions."""
     task = "def total():\n    return sum(number * number for number in range({turns}))\n"
