@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.host import proc, tree_usage
+from duetbench.host import tree_usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.tree_usage import Edge, MemorySample, TreeSampler
+from duetbench.host.tree_usage import Edge, MemorySample, TreeSampler, Usage
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -17,10 +17,8 @@ pytestmark = pytest.mark.usefixtures("state_home")
 MB = 1 << 20
 
 
-def process(
-    pid: int, cpu: float, *, parent: int = 1, children: float = 0, start: int = 0
-) -> proc.Stat:
-    return proc.Stat(pid, "R", parent, 0, cpu, children, 1, start or 1000 + pid)
+def process(pid: int, cpu: float, parent: int = 1, children: float = 0, start: float = 0) -> Usage:
+    return Usage(pid, start or 1000 + pid, parent, cpu, children)
 
 
 def burned(folder: Path, program: str, *told: object) -> tuple[float, float]:
@@ -78,7 +76,7 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_usage_is_the_difference_of_the_edges(
-    before: tuple[proc.Stat, ...], after: tuple[proc.Stat, ...], seconds: float
+    before: tuple[Usage, ...], after: tuple[Usage, ...], seconds: float
 ) -> None:
     cost = tree_usage.cpu_between(Edge(10, before), Edge(14, after))
     assert cost == pytest.approx(seconds)

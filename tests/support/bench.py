@@ -17,7 +17,7 @@ import duetbench
 import observatory.cli
 from duetbench import cli
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
-from duetbench.host import files, proc, result_files
+from duetbench.host import files, result_files
 from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
@@ -126,8 +126,7 @@ def _environment(process: psutil.Process) -> bytes | None:
 
 def lives(pid: int) -> bool:
     """Whether a process lives; one that has ended may wait for its parent for a while."""
-    result = proc.stat(pid)
-    return result is not None and result.alive
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @dataclass(frozen=True)

@@ -3,26 +3,39 @@
 CPU is a difference between two edges, from the CPU clock of each process (ns, ended threads
 included) if the kernel offers it, else from the ticks of /proc/<pid>/stat.
 
-Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
+Source: proc(5); clock_getcpuclockid(3); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import psutil
 
-from duetbench.host import proc
-
 COURSE_SECONDS: Final = 0.2
 """Seconds between two readings of anonymous memory."""
 
-Members = Callable[[], Sequence[proc.Stat]]
+Members = Callable[[], Sequence[psutil.Process]]
+_CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _INTERVAL: Final = 1.0  # s between two samples of memory
 _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU seconds of a process, and of the children that it has waited for.
+
+    Pid and start, in seconds, identify it.
+    """
+
+    pid: int
+    start: float
+    parent: int
+    cpu: float
+    children: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +43,7 @@ class Edge:
     """A process tree at one moment of the monotonic clock (s)."""
 
     at: float
-    processes: tuple[proc.Stat, ...]
+    processes: tuple[Usage, ...]
 
     @property
     def pids(self) -> frozenset[int]:
@@ -70,16 +83,31 @@ class MemorySample:
 
 def edge(members: Members) -> Edge:
     """Read the CPU of a session's processes now."""
-    stats = members()
+    living, usages = members(), list[Usage]()
     # The clocks come first and close together: the moment refers to them.
     at = time.monotonic()
-    clocks = [proc.cpu_clock(item.pid) for item in stats]
+    clocks = [cpu_clock(process.pid) for process in living]
     at = (at + time.monotonic()) / 2
-    processes = tuple(
-        stat if clock is None else replace(stat, cpu=clock)
-        for stat, clock in zip(stats, clocks, strict=True)
-    )
-    return Edge(at, processes)
+    for process, clock in zip(living, clocks, strict=True):
+        with suppress(psutil.NoSuchProcess), process.oneshot():
+            times, start = process.cpu_times(), process.create_time()
+            cpu = times.user + times.system if clock is None else clock
+            children = times.children_user + times.children_system
+            usages.append(Usage(process.pid, start, process.ppid(), cpu, children))
+    return Edge(at, tuple(usages))
+
+
+def cpu_clock(pid: int) -> float | None:
+    """The CPU seconds of a whole process so far, ns resolution; None if unavailable.
+
+    The clock includes ended threads, which the sum over /proc/<pid>/task/*/schedstat loses. For a
+    running thread it may lag by one scheduler tick. clock_getcpuclockid(3) computes the same id.
+    """
+    try:
+        nanoseconds = time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError:
+        return None
+    return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
 class TreeSampler:
@@ -141,14 +169,13 @@ def anonymous(pids: Sequence[int]) -> int:
 
 def memory_of(members: Members) -> MemorySample:
     """Read the memory of a session's processes now."""
-    sizes: dict[proc.Stat, int] = {}
-    readable = True
+    pids, pss, threads, readable = list[int](), 0, 0, True
     for process in members():
         with suppress(psutil.NoSuchProcess):
+            threads += process.num_threads()
+            pids.append(process.pid)
             try:
-                sizes[process] = psutil.Process(process.pid).memory_full_info().pss
+                pss += process.memory_full_info().pss
             except psutil.AccessDenied:
-                sizes[process], readable = 0, False
-    threads = sum(process.threads for process in sizes)
-    pids = tuple(process.pid for process in sizes)
-    return MemorySample(time.monotonic(), pids, sum(sizes.values()) if readable else None, threads)
+                readable = False
+    return MemorySample(time.monotonic(), tuple(pids), pss if readable else None, threads)

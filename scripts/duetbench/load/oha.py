@@ -16,9 +16,10 @@ from typing import Final, Self
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
-from duetbench.host import proc
+from duetbench.host import paths
 from duetbench.host.command import last_words, read_log
 from duetbench.host.process_session import Session
+from duetbench.host.tree_usage import cpu_clock
 from duetbench.load.oha_results import OhaSummary, Rows, read_rows, read_summary
 
 START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
@@ -85,7 +86,7 @@ class Generator:
 
     def __init__(self, client: Client, *, rows: bool = False) -> None:
         """Start oha, which may store rows. LaunchError load_failed."""
-        self.client, self.folder = client, proc.make_scratch()
+        self.client, self.folder = client, paths.make_scratch()
         try:
             client.write(self.folder)
             self.session = Session.start(
@@ -164,7 +165,7 @@ class Generation(Generator):
             return True
         if summary.exists():  # oha creates it right before it starts to send
             self.began = min(self.began, time.monotonic())
-        elapsed, used = time.monotonic() - self.session.started, proc.cpu_clock(self.session.pid)
+        elapsed, used = time.monotonic() - self.session.started, cpu_clock(self.session.pid)
         # After the load it computes and stores.
         if used is not None and _SHORTEST_SECONDS <= elapsed <= self.client.load.duration:
             self.client_cores = used / elapsed

@@ -172,7 +172,7 @@ def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
     """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
     held = anonymous([member.pid for member in members])
-    threads = sum(member.threads for member in members)
+    threads = sum(member.num_threads() for member in members)
     so_far = curve.requests[-1] if curve.requests else 0
     return curve.model_copy(
         update={
