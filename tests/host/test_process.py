@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from bench import PROJECT, lives
+from duetbench.core.errors import InterruptedRun
 from duetbench.host import paths, process_session
 from duetbench.host.process_session import Session, SessionRecord
-from duetbench.host.signals import InterruptedRun
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

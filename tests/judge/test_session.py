@@ -33,7 +33,7 @@ from duetbench.core.model import (
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import Seen
-from duetbench.host import files, result_files
+from duetbench.host import files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
 from duetbench.judge.duet_loop import Reporter
@@ -202,7 +202,7 @@ def test_an_interruption_keeps_what_there_is(
         raise RecordError("the disk is full")
 
     if full:
-        monkeypatch.setattr(result_files, "save_comparison", save)
+        monkeypatch.setattr(files, "save_comparison", save)
     fake, told = FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8), SilentReporter()
     with pytest.raises(InterruptedComparison) as caught:
         compared_by(fake, [busy(name) for name in NAMES[:2]], tmp_path, None, told)
@@ -227,12 +227,12 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     found = session.comparison("complete")
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert (found.notes, found.nothing, exit_code(found)) == (("before",), "only text", 0)
-    monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         older = found.model_copy(update={"id": f"2026110{day}T000000Z-compare-x"})
         files.save(tmp_path, older)
     newest = found.model_copy(update={"id": "20261104T000000Z-compare-x"})
-    result_files.save_comparison(newest, tmp_path)
+    files.save_comparison(newest, tmp_path)
     assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]
 
 

@@ -13,15 +13,14 @@ import pytest
 from bench import Bench, ask_often, declared, eventually, failures_of
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet, SideName
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import FlagName, InterruptedRun
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case
-from duetbench.core.protocol import duet_load
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.load import duet, oha, server
+from duetbench.load.loads import below_saturation, duet_load, in_time
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 
@@ -288,8 +287,8 @@ def test_no_more_connections_than_are_answered_in_half_of_a_load() -> None:
         (0.25, 1, 4),
         (5, 1, 1),
     ):
-        assert duet.in_time(seconds, least) == few
-        assert duet.in_time(0.0, least) > 10_000
+        assert in_time(seconds, least) == few
+        assert in_time(0.0, least) > 10_000
 
 
 def test_a_load_of_waits_leaves_half_of_the_cores() -> None:
@@ -300,4 +299,4 @@ def test_a_load_of_waits_leaves_half_of_the_cores() -> None:
         (0.5, 1, 0, 1),
         (0.6, 1, 0, 0),  # one at a time uses more
     ):
-        assert duet.below_saturation(busy, cores, slots) == few
+        assert below_saturation(busy, cores, slots) == few

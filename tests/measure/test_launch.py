@@ -11,7 +11,6 @@ import pytest
 from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
 from disks import small_disk
 from duetbench.app.testbed import ENTRY, SideCase, assemble
-from duetbench.core import protocol
 from duetbench.core.errors import FlagName, NothingMeasuredError, RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
@@ -38,7 +37,7 @@ ALWAYS = {
 
 @pytest.fixture
 def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Perform:
-    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
+    monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
 
     def perform(case: Case) -> Launch:
         given = assemble(Checkout.here(), [case], tmp_path / "logs")

@@ -13,12 +13,12 @@ import pytest
 
 from bare import Programs
 from duetbench.app import tools, workspace
-from duetbench.core import protocol
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load
 from duetbench.core.text import from_bytes
+from duetbench.load import launch
 from duetbench.load import oha as load
-from duetbench.load import warmup
+from duetbench.load.oha import Burst
 from duetbench.load.oha_results import figures, sizes
 from duetbench.load.verify import verify
 from observatory.matrix.checkout import Checkout
@@ -109,7 +109,7 @@ def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]
         loading = client(oha, closed(), server.url, **request_)
         endpoint = workspace._fill_in(loading.request, {})
         verify(endpoint, server.port, repeats=1)
-        with warmup.Burst(replace(loading, request=endpoint), 0.001, 1) as burst:
+        with Burst(replace(loading, request=endpoint), 0.001, 1) as burst:
             burst.collect()
         assert len(server.heads) >= 2
         heads = {(head.partition("\r\n")[0], *lines(head)) for head in server.heads}
@@ -255,20 +255,20 @@ def test_a_generator_that_is_wrong_gives_no_figure(
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
     oha: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)
-    monkeypatch.setattr(warmup, "MOST_WINDOWS", 600)  # a busy machine takes long for each
+    monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)
+    monkeypatch.setattr(launch, "MOST_WINDOWS", 600)  # a busy machine takes long for each
     with serving(Answer(delay=0.01)) as server:
-        warm_up = warmup.warm_up(client(oha, closed(), server.url))
-        assert (warm_up.steady, len(warm_up.windows) >= warmup.STEADY_WINDOWS) == (True, True)
-        monkeypatch.setattr(warmup, "MOST_WINDOWS", 1)
-        short = warmup.warm_up(client(oha, closed(), server.url))
+        warm_up = launch.warm_up(client(oha, closed(), server.url))
+        assert (warm_up.steady, len(warm_up.windows) >= launch.STEADY_WINDOWS) == (True, True)
+        monkeypatch.setattr(launch, "MOST_WINDOWS", 1)
+        short = launch.warm_up(client(oha, closed(), server.url))
         assert (len(short.windows), short.steady) == (1, False)
-        slow = warmup.warm_up(client(oha, closed(), server.url), slots=1, once=True)
+        slow = launch.warm_up(client(oha, closed(), server.url), slots=1, once=True)
         assert (len(slow.windows), slow.steady) == (1, True)
         # A rate would send two; a closed loop reaches every worker.
         paced = Load(connections=100, rate=10, duration=9, timeout=30)
-        with warmup.Burst(client(oha, paced, server.url), 0.2) as burst:
-            assert sum(burst.collect().windows) > 20
+        with Burst(client(oha, paced, server.url), 0.2) as burst:
+            assert burst.collect().rate > 20
 
 
 @pytest.mark.parametrize(
@@ -285,4 +285,4 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
 )
 def test_steady_means_near_the_mean_and_going_nowhere(windows: list[float], steady: bool) -> None:
     """Worked out by hand; both limits are 5 %."""
-    assert warmup.is_steady(windows) is steady
+    assert launch.is_steady(windows) is steady

@@ -16,7 +16,6 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core import protocol
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
@@ -86,7 +85,7 @@ def testbed(
     case: Case, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Testbed:
     assert state_home.parent == tmp_path
-    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
+    monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)

@@ -25,11 +25,11 @@ from duetbench.app.testbed import SideCase, Testbed, server_of
 from duetbench.core.comparison import Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
-from duetbench.core.protocol import duet_load
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths
 from duetbench.judge.pairs import Mode, Pair
 from duetbench.load import duet, launch
+from duetbench.load.loads import duet_load
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""

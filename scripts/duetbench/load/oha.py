@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -26,6 +26,13 @@ START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy m
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
 _SHORTEST_SECONDS: Final = 0.2  # of a load whose cores are known
 _POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 % of a core
+WAVE_SECONDS: Final = 0.001  # each connection sends one request
+
+RATE_CONNECTIONS: Final = 16
+"""Most connections that warm up a paced or open load: enough to reach every worker. At low rates
+one more request makes a window look unsteady, so these endpoints are warmed up in a closed loop.
+There hundreds of connections would be an overload."""
+
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
@@ -130,6 +137,43 @@ class Generator:
         return LaunchError(
             FlagName.LOAD_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
         )
+
+
+class Burst(Generator):
+    """A load without rows, which is not measured."""
+
+    def __init__(self, client: Client, seconds: float, connections: int | None = None) -> None:
+        """Send for `seconds` s over so many connections; None: as the load, few if it is paced."""
+        load = client.load
+        usual = load.connections if load.rate is None else RATE_CONNECTIONS
+        number = connections or min(load.connections, usual)
+        self._limit = seconds + load.timeout + 2 * START_SECONDS
+        shape = {"connections": number, "duration": seconds, "rate": None}
+        super().__init__(replace(client, load=load.model_copy(update=shape)))
+
+    def collect(self) -> OhaSummary:
+        """Wait until all requests have ended.
+
+        LaunchError load_failed; wrong_answer or no_answer unless all answers are good.
+        """
+        summary = self.end(self._limit)
+        if summary.failures:
+            kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
+            raise LaunchError(
+                FlagName.NO_ANSWER,
+                f"expected an answer to every request of the warm-up, found {kinds}; "
+                "see the server's log",
+            )
+        good, status = summary.answered, self.client.request.expect.status
+        if summary.statuses.get(status, 0) != good:
+            raise LaunchError(
+                FlagName.WRONG_ANSWER,
+                f"expected status {status} for the {good} requests of the warm-up, "
+                f"found {summary.statuses}; see the server's log",
+            )
+        if not good:
+            raise self.failed("requests", "none was sent")
+        return summary
 
 
 class Generation(Generator):

@@ -63,6 +63,11 @@ class OhaSummary(BaseModel):
         return sum(self.statuses.values())
 
     @property
+    def rate(self) -> float:
+        """Answers per second until the last one: no wave is cut."""
+        return self.answered / self.seconds
+
+    @property
     def timeouts(self) -> int:
         return sum(number for text, number in self.failures.items() if text == "timeout")
 

@@ -14,13 +14,12 @@ from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
-from duetbench.core.errors import NothingMeasuredError, RecordError
+from duetbench.core.errors import InterruptedRun, NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import files, git, paths
 from duetbench.host.console import Console, Narrator, Progress, duration
-from duetbench.host.signals import InterruptedRun
 from duetbench.load.launch import perform
 
 _AROUND: Final = 5.5  # seconds of a launch beside its load, mostly of the warm-up

@@ -16,7 +16,6 @@ from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Launch, Load, Status
-from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
@@ -27,6 +26,13 @@ from duetbench.load.oha import Client
 
 GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
+
+SLOW_SECONDS: Final = 0.1
+"""Endpoints that take longer are warmed up by one wave, as windows of a second are too short."""
+
+UNIT_REQUESTS: Final = 3
+"""Single requests to the idle server, the fastest of which is the unit of its ceiling."""
+
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
