@@ -150,11 +150,7 @@ class FlagName(StrEnum):
         "disturbed",
         "something else took core time, moved processes, or made the load late",
     )
-    NOT_STEADY = (
-        "not_steady",
-        "disturbed",
-        "the warm-up ended before the throughput was steady, or it changed in the load",
-    )
+    NOT_STEADY = "not_steady", "disturbed", "the warm-up ended before the throughput was steady"
     MEMORY_GROWS = (
         "memory_grows",
         "disturbed",
