@@ -80,6 +80,17 @@ def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
     assert figures(rows, closed(5, duration), floor=1.0).get("throughput", 0.0) <= 5.0
 
 
+def test_thirds_of_times_are_by_the_send() -> None:
+    """Five in each third, 30, 20 and 10 ms; the last one is sent at the deadline. Four are few."""
+    sent = [0.0, 0.1, 0.2, 0.3, 0.99, 1.0, 1.1, 1.2, 1.3, 1.99, 2.0, 2.1, 2.2, 2.3, 3.0]
+    took = [0.03] * 5 + [0.02] * 5 + [0.01] * 4 + [9]
+    answered = made(*[(at, at + time) for at, time in zip(sent, took, strict=True)])
+    thirds = oha_results.time_thirds(answered, closed(5, 3), status=200)
+    assert thirds == pytest.approx((0.03, 0.02, 0.01))
+    answered.status[0] = 500
+    assert oha_results.time_thirds(answered, closed(5, 3), status=200) == ()
+
+
 def test_memory_that_is_kept_for_every_answer() -> None:
     """100 answers and 1, 2, 3, 2, 2 MB per window: 20 kB each; scatter 1, 0, 1, 0, 0 MB.
 

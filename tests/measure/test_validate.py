@@ -114,6 +114,8 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
     (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
+    (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
+     "became quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
     (FlagName.MEMORY_GROWS, grown(300_000, 20_480, 1001),
      "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
@@ -134,6 +136,8 @@ FINE = [
     sized({27, 28}, {27: 9, 28: 9}),
     facts(sizes={0: 9}),  # nothing was verified
     facts(case=VARYING, sizes={20: 9, 30: 9}),
+    paced({}, times=(0.030, 0.02, 0.01)),
+    paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
     grown(300_000, 2000, 999),
     grown(15_000, 1200, 1066),
     grown(300_000, -30, -99),

@@ -150,7 +150,11 @@ class FlagName(StrEnum):
         "disturbed",
         "something else took core time, moved processes, or made the load late",
     )
-    NOT_STEADY = "not_steady", "disturbed", "the warm-up ended before the throughput was steady"
+    NOT_STEADY = (
+        "not_steady",
+        "disturbed",
+        "the warm-up ended before the throughput was steady, or it changed in the load",
+    )
     MEMORY_GROWS = (
         "memory_grows",
         "disturbed",

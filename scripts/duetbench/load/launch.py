@@ -279,6 +279,8 @@ class Observation(Facts):
             known = sum(clients) + sum(one.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
+        rows, status = self.generation.rows, self.case.endpoint.expect.status
+        self.times = oha_results.time_thirds(rows, self.case.load, status=status)
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):
             serving.fail(flag.name, flag.detail)

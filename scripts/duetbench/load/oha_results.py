@@ -32,6 +32,7 @@ LAST_WAVE: Final = 1.5
 One service time explains an unfinished wave; the half more allows for the spread within one.
 """
 
+THIRD_ANSWERS: Final = 5  # fewest for a median of times
 GROWTH_WINDOWS: Final = 5  # fewest for an interval
 
 RECORD: Final = np.dtype(
@@ -174,6 +175,16 @@ def sizes(rows: Rows, status: int) -> dict[int, int]:
     """Count the answers of the declared status by the bytes of their bodies."""
     sizes, counts = np.unique(rows.length[rows.status == status], return_counts=True)
     return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
+
+
+def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
+    """Median service times by third of sending, s; empty if a third has fewer than five answers."""
+    good = rows.status == status
+    start, times = rows.start[good], (rows.end - rows.start)[good]
+    third = np.minimum(start / load.duration * 3, 2).astype(int)
+    if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
+        return ()
+    return tuple(float(np.median(times[third == part])) for part in range(3))
 
 
 def growth(

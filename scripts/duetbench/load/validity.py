@@ -5,7 +5,7 @@ that end a launch at once (a wrong body, a server that died) are raised on the s
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,9 @@ KEPT_UP: Final = 0.95  # share of the offered requests that must be answered; th
 
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
+QUICKER: Final = 3.0
+"""Factor by which the median service times of a load's first third may exceed those of its last."""
+
 GROWTH_PER_REQUEST: Final = 1000.0
 GROWTH_TOTAL: Final = 16e6
 """Bytes that a server may keep per request, and in one load; more of both is growth. Pools that
@@ -67,6 +70,7 @@ class Facts:
     steady: bool = True
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
+    times: Sequence[float] = ()  # median service time of the requests sent in each third, s
 
     def __getitem__(self, name: str) -> float:
         return self.figures.get(name, math.nan)
@@ -180,6 +184,10 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
+    # Only faster answers: times also grow with a queue.
+    if (times := facts.times) and times[0] > QUICKER * times[-1]:
+        words = ", ".join(map(units.seconds, times))
+        yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
     if least > GROWTH_PER_REQUEST and least * requests > GROWTH_TOTAL:
         yield _flag(
             FlagName.MEMORY_GROWS,
