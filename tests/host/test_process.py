@@ -50,7 +50,7 @@ def test_what_does_not_end_is_killed(
     session = launch(tmp_path, program)
     workers = {int(word) for word in said(session, "ready")}
     if ended is not None:
-        assert session.wait() == ended
+        assert session.wait(30) == ended
     else:
         assert session.poll() is session.wait(0.01) is None
     everyone = pids(session)

@@ -63,21 +63,6 @@ def generate(
         return generation.collect()
 
 
-def test_a_command_line_says_everything() -> None:
-    """Rates are latency-corrected, requests in flight are waited for, threads are pinned."""
-    paced = Load(connections=5, rate=10, duration=10, timeout=30)
-    argv = load.command(client(Path("oha"), paced, "http://127.0.0.1:1", path="/x"))
-    assert argv == [
-        "oha", "--no-tui", "--output-format", "json", "--worker-threads", "1", "-t", "30000ms",
-        "--redirect", "0", "--disable-compression", "-c", "5", "-z", "10000ms", "-w",
-        "-q", "10", "--latency-correction", "--db-url", "rows.sqlite", "http://127.0.0.1:1/x",
-    ]  # fmt: skip
-    argv = load.command(replace(client(Path("oha"), closed(duration=0.05), "u"), cores=(1, 3)))
-    assert "-q" not in argv
-    assert argv[argv.index("-z") + 1] == "50ms"
-    assert argv[argv.index("--worker-threads") + 1] == "2"
-
-
 def test_a_command_line_tells_no_secret(tmp_path: Path) -> None:
     """Bodies and many addresses are in files; of the rest, the program is recorded."""
     loading = client(

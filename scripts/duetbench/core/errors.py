@@ -47,7 +47,6 @@ class DeclarationError(DuetbenchError):
     exit_code = 2
 
     def __init__(self, file: str, key: str, value: object, allowed: str) -> None:
-        self.file, self.key, self.value, self.allowed = file, key, value, allowed
         super().__init__(f"{file}: {key}: found {value!r}; allowed: {allowed}")
 
 

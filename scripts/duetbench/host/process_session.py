@@ -260,10 +260,8 @@ class Session:
         """Return the master's exit code (negative for a signal); None: it lives, or is unknown."""
         return self._observe(os.WNOHANG)
 
-    def wait(self, timeout: float | None = None) -> int | None:
+    def wait(self, timeout: float) -> int | None:
         """Wait for the master to end; None if it still lives after `timeout` seconds."""
-        if timeout is None:
-            return self._observe(0)
         if not self._exited:
             _wait_ended([self.pid], max(0.0, timeout))
         return self.poll()

@@ -70,14 +70,11 @@ def cpu_between(a: Edge, b: Edge) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MemorySample:
-    """PSS of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
-
-    `pss` is None if that of a process is not readable.
-    """
+    """PSS of a process tree (bytes) and its threads at one moment of the monotonic clock (s)."""
 
     at: float
     pids: tuple[int, ...]
-    pss: int | None
+    pss: int
     threads: int
 
 
@@ -140,18 +137,16 @@ class TreeSampler:
         """Compute the metrics of memory and threads between two moments of the monotonic clock.
 
         Idle is the first sample of all, taken before the load. The others are those within the
-        window, or the last one before its end if there are none. What is not readable is left out.
+        window, or the last one before its end if there are none.
         """
         first, *_ = self.samples
         last = [s for s in self.samples if s.at <= end] or [first]
         inside = [s for s in last if s.at >= start] or last[-1:]
-        metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
-        if first.pss is not None:
-            metrics["pss_idle"] = first.pss
-        readable = [sample.pss for sample in inside if sample.pss is not None]
-        if len(readable) == len(inside):
-            metrics["pss_steady"] = statistics.median(readable)
-        return metrics
+        return {
+            "threads_peak": max(sample.threads for sample in inside),
+            "pss_idle": first.pss,
+            "pss_steady": statistics.median(sample.pss for sample in inside),
+        }
 
 
 def anonymous(pids: Sequence[int]) -> int:
@@ -169,13 +164,10 @@ def anonymous(pids: Sequence[int]) -> int:
 
 def memory_of(members: Members) -> MemorySample:
     """Read the memory of a session's processes now."""
-    pids, pss, threads, readable = list[int](), 0, 0, True
+    pids, pss, threads = list[int](), 0, 0
     for process in members():
         with suppress(psutil.NoSuchProcess):
+            pss += process.memory_full_info().pss
             threads += process.num_threads()
             pids.append(process.pid)
-            try:
-                pss += process.memory_full_info().pss
-            except psutil.AccessDenied:
-                readable = False
-    return MemorySample(time.monotonic(), tuple(pids), pss if readable else None, threads)
+    return MemorySample(time.monotonic(), tuple(pids), pss, threads)

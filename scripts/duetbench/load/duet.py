@@ -94,7 +94,7 @@ def own_memory(
 
     `beside` and `alone` sample one server: at the end of the duet, and after the other's end.
     """
-    if not alone.pids or beside.pss is None or alone.pss is None:
+    if not alone.pids:
         return {}
     gain = alone.pss - beside.pss
     return {name: metrics[name] + gain for name in _SHARED if name in metrics}

@@ -100,9 +100,8 @@ def start(side: SideCase, log: Path) -> Launch:
             "start_cpu": sum(process.cpu + process.children for process in tree.processes),
             "start_time": seconds,
             "import_time": serving.import_time,
+            "pss_start": memory.pss,
         }
-        if memory.pss is not None:
-            figures["pss_start"] = memory.pss
     return serving.result(figures)
 
 
