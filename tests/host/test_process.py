@@ -208,7 +208,7 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
 def test_an_abandoned_record_without_processes_goes_silently(sessions: Path) -> None:
     """And that of a living owner, who holds its lock, stays."""
     for argv in ("dead", "alive"):
-        held = process_session.SessionRecord(role="server", argv=(argv,)).save()
+        held = process_session.SessionRecord(argv=(argv,)).save()
         if argv == "dead":
             held.close()
     assert process_session.reap() == []
@@ -218,12 +218,12 @@ def test_an_abandoned_record_without_processes_goes_silently(sessions: Path) -> 
 
 
 def test_duetbench_never_takes_itself_for_an_orphan() -> None:
-    record = SessionRecord(role="command", argv=())
+    record = SessionRecord(argv=())
     script = (
         "import resource;"
         "from duetbench.host import process_session;"
         "mark = resource.getrlimit(10)[0];"
-        "record = process_session.SessionRecord(role='command', argv=(), mark=mark);"
+        "record = process_session.SessionRecord(argv=(), mark=mark);"
         "print(mark, record.processes())"
     )
     with record.spawn([sys.executable, "-c", script], None, stdout=subprocess.PIPE) as process:

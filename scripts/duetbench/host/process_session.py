@@ -58,7 +58,6 @@ class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
 
     mark: int = Field(default_factory=lambda: secrets.randbelow(_MARKS))
-    role: Role
     argv: tuple[str, ...]
     recorded: str = Field(default_factory=utc_now)
 
@@ -67,20 +66,13 @@ class SessionRecord(Frozen):
         return _folder() / f"{self.mark}.json"
 
     def save(self) -> IO[bytes]:
-        """Write its file, and lock it until the result is closed; LaunchError harness_error."""
+        """Write its file, and lock it until the result is closed; raises OSError."""
         draft = self.path.with_suffix(".new")
-        try:
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            file = draft.open("wb", buffering=0)
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(self.model_dump_json(indent=1).encode())
-            draft.replace(self.path)
-        except OSError as error:
-            raise LaunchError(
-                FlagName.HARNESS_ERROR,
-                f"cannot record the session in {draft.parent}: {error.strerror}; "
-                "make the folder writable, free some disk space, or set XDG_STATE_HOME",
-            ) from error
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        file = draft.open("wb", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(self.model_dump_json(indent=1).encode())
+        draft.replace(self.path)
         return file
 
     def spawn(
@@ -236,10 +228,10 @@ class Session:
         `env` is its whole environment. `recorded` replaces the command in records and errors if it
         contains private values. `append`: what the log has already stays.
 
-        LaunchError load_failed (client) or not_ready if it cannot be started, and harness_error if
-        it cannot be recorded.
+        LaunchError load_failed (client) or not_ready if it cannot be started, and OSError if it
+        cannot be recorded.
         """
-        record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
+        record = SessionRecord(argv=tuple(argv if recorded is None else recorded))
         held = record.save()
         try:
             log.touch(0o600)  # it may get private values

@@ -167,9 +167,8 @@ class SideRun(Serving):
 
     def begin_warm_up(self, stack: ExitStack, *, slow: bool) -> None:
         """Start the requests of a warm-up; a wave of them if either side is slow."""
-        slots, seconds = self.case.slots, WAVE_SECONDS if slow else DUET_WARM_UP
-        few = min(slots, self.case.load.connections) if slots else None
-        self.burst = stack.enter_context(Burst(self.client, seconds, few))
+        seconds = WAVE_SECONDS if slow else DUET_WARM_UP
+        self.burst = stack.enter_context(Burst(self.client, seconds, self.case.slots))
 
     def end_warm_up(self) -> None:
         with self.burst:

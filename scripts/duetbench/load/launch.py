@@ -142,9 +142,8 @@ def warm_up(client: oha.Client, *, slots: int | None = None, once: bool = False)
     began, window = time.monotonic(), oha.WAVE_SECONDS if once else WINDOW_SECONDS
     windows: tuple[float, ...] = ()
     steady = False
-    few = min(slots, client.load.connections) if slots else None
     while not steady and time.monotonic() - began < MOST_WINDOWS * window:
-        with oha.Burst(client, window, few) as burst:
+        with oha.Burst(client, window, slots) as burst:
             windows += (burst.collect().rate,)
         paced = client.load.rate is not None
         steady = once or (len(windows) >= RATE_WINDOWS if paced else is_steady(windows))

@@ -143,10 +143,10 @@ class Burst(Generator):
     """A load without rows, which is not measured."""
 
     def __init__(self, client: Client, seconds: float, connections: int | None = None) -> None:
-        """Send for `seconds` s over so many connections; None: as the load, few if it is paced."""
+        """Send for `seconds` s over the load's connections, at most so many; few if it is paced."""
         load = client.load
         usual = load.connections if load.rate is None else RATE_CONNECTIONS
-        number = connections or min(load.connections, usual)
+        number = min(load.connections, connections or usual)
         self._limit = seconds + load.timeout + 2 * START_SECONDS
         shape = {"connections": number, "duration": seconds, "rate": None}
         super().__init__(replace(client, load=load.model_copy(update=shape)))
