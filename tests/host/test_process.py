@@ -77,6 +77,21 @@ def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
     assert not lives(daemon)
 
 
+def test_the_mark_of_another_users_process_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the right to ask the kernel, as in a container."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    with launch(tmp_path, "escaped") as session:
+        (daemon,) = map(int, said(session, "escaped"))
+        monkeypatch.setattr("resource.prlimit", refuse)
+        assert daemon in pids(session)
+    assert not lives(daemon)
+
+
 def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
     """Pinning comes before the first instruction, so every descendant has it; we keep ours."""
     before = os.sched_getaffinity(0)

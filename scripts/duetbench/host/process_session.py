@@ -23,6 +23,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import re
 import resource
 import secrets
 import select
@@ -51,7 +52,7 @@ _MARKS: Final = 2**62  # of 2**63 values: large ones mean "unlimited"
 _MARKING: Final = threading.Lock()
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to end after the master
 _KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL; they may be in a system call
-_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
+_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `InterruptedRun` among them
 
 
 class SessionRecord(Frozen):
@@ -173,7 +174,7 @@ def _living(belongs: Callable[[int], bool]) -> list[psutil.Process]:
     """List the processes whose pid `belongs`, except this one and those that have ended."""
     found: list[psutil.Process] = []
     for pid in psutil.pids():
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        with suppress(psutil.NoSuchProcess, OSError):
             if pid != os.getpid() and belongs(pid):
                 process = psutil.Process(pid)
                 if process.status() not in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
@@ -182,10 +183,13 @@ def _living(belongs: Callable[[int], bool]) -> list[psutil.Process]:
 
 
 def _mark(pid: int) -> int | None:
-    """The mark of a process; that of another user's is unknown. Raises ProcessLookupError."""
-    with suppress(PermissionError):
+    """The mark of a process of any user; None: unlimited. Raises OSError if it is gone."""
+    try:
         return resource.prlimit(pid, _RLIMIT_LOCKS)[0]
-    return None
+    except PermissionError:  # another user's, whose limits everybody may read
+        limits = Path(f"/proc/{pid}/limits").read_text("utf-8")
+        found = re.search(r"^Max file locks +(\d+)", limits, re.MULTILINE)
+        return int(found[1]) if found else None
 
 
 def _folder() -> Path:
