@@ -152,7 +152,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     assert result.summary.seconds >= 1.5
     assert result.client_cores is not None
     assert 0 < result.client_cores < 1.05
-    assert not list(tmp_path.glob("duetbench-scratch-*/*"))
+    assert not list(tmp_path.glob("duetbench-tmp-*/*"))
 
 
 def test_a_paced_load_keeps_its_limit_and_sends_all_that_has_a_place(oha: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_generator_that_is_wrong_gives_no_figure(
     with serving(Answer(delay=0.01)) as server, pytest.raises(LaunchError, match=words) as caught:
         generate(program, asked, server.url)
     assert caught.value.flag is FlagName.LOAD_FAILED
-    assert not list(tmp_path.glob("duetbench-scratch-*/*"))
+    assert not list(tmp_path.glob("duetbench-tmp-*/*"))
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(

@@ -22,7 +22,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 PINS: Final = _PACKAGE / "app" / "pins"
 """The folder with what duetbench declares itself: interpreters and the load generator."""
 
-_SCRATCH: Final = f"{_NAME}-scratch-"  # begins names of folders
+_SCRATCH: Final = f"{_NAME}-tmp-"  # begins names of folders
 _CHECKOUT: Final = _PACKAGE.parents[1]  # nothing of ours, if the package is installed
 _TABLE: Final = re.compile(rf"^\[tool\.{_NAME}[\].]", re.MULTILINE)
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
