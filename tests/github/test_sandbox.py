@@ -211,8 +211,8 @@ def left() -> list[psutil.Process]:
 
 
 def scratch() -> set[Path]:
-    own = paths.make_scratch()
-    return {*own.parent.iterdir()} - {own}
+    with paths.scratch() as own:
+        return {*own.parent.iterdir()} - {own}
 
 
 def test_what_is_left_behind_ends_with_the_command() -> None:

@@ -178,16 +178,6 @@ def owner(folder: Path, program: str) -> Iterator[tuple[subprocess.Popen[str], l
             process.kill()
 
 
-def test_a_daemon_of_a_killed_owner_is_ended(tmp_path: Path) -> None:
-    """It carries the mark; the words of the owner name it."""
-    with owner(tmp_path, "escaped") as (_, (daemon,)):
-        pass
-    assert lives(daemon)
-    (sentence,) = process_session.reap()
-    assert sentence.startswith("ended 2 processes left by an earlier run (")
-    assert not lives(daemon)
-
-
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
@@ -215,6 +205,12 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             assert all(map(lives, alike))
             assert [path.stem for path in sessions.iterdir()] == [str(mine.record.mark)]
             assert process_session.reap() == []
+            (tmp_path / "other").mkdir()
+            with owner(tmp_path / "other", "escaped") as (_, (daemon,)):
+                pass  # it leaves a daemon that has left the session
+            (sentence,) = process_session.reap()
+            assert sentence.startswith("ended 2 processes left by an earlier run (")
+            assert not lives(daemon)
         finally:
             for pid in filter(lives, alike):
                 os.kill(pid, signal.SIGKILL)
