@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.app.testbed import SideCase, server_of
+from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Load
@@ -65,7 +65,7 @@ def perform(
 
     All run on one launch of each side, numbered from `order`. The first duet that fails is the
     last, unless only its answers were wrong. A side's server writes to the file `log(side)`.
-    InterruptedRun leaves nothing running. Raises ValueError if cases cannot share a server.
+    InterruptedRun leaves nothing running. All cases have the same `server_of`.
     """
     began = time.monotonic()
     loads = [duet_load(head.case, seconds) for _, head in pairs]
@@ -109,8 +109,6 @@ class SideRun(Serving):
     def __init__(
         self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
     ) -> None:
-        if len({server_of(part.case) for part in launched}) > 1:
-            raise ValueError(f"{', '.join(part.case.id for part in launched)}: not of one server")
         self.name = name
         self.beside: tree_usage.MemorySample | None = None  # at the end of the last duet
         self.cases = [
