@@ -8,17 +8,13 @@ import pytest
 
 from duetbench.host import tree_usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.tree_usage import Edge, MemorySample, TreeSampler, Usage
+from duetbench.host.tree_usage import MemorySample, TreeSampler
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
 
 MB = 1 << 20
-
-
-def process(pid: int, cpu: float, parent: int = 1, children: float = 0, start: float = 0) -> Usage:
-    return Usage(pid, start or 1000 + pid, parent, cpu, children)
 
 
 def burned(folder: Path, program: str, *told: object) -> tuple[float, float]:
@@ -28,7 +24,7 @@ def burned(folder: Path, program: str, *told: object) -> tuple[float, float]:
         before = tree_usage.edge(session.members)
         os.kill(session.pid, signal.SIGUSR1)
         own = said(session, "used")
-        cost = tree_usage.cpu_between(before, tree_usage.edge(session.members))
+        cost = tree_usage.edge(session.members).cpu - before.cpu
     return float(own[0]) if own else 0, cost
 
 
@@ -53,32 +49,6 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
         session.stop(0)  # the child would not hear of a SIGTERM to its parent
     assert len(sample.pids) == 2
     assert 50 * MB < sample.pss < 80 * MB
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "seconds"),
-    [
-        pytest.param(
-            (process(1, 1.0), process(2, 2.0)),
-            (process(1, 3.5), process(2, 2.25, parent=1)),
-            2.75, id="(3.5 - 1.0) + (2.25 - 2.0)",
-        ),
-        pytest.param(
-            (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)),
-            (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)),
-            0.6, id="2 ends at 0.8 s, 3 comes: 0.3 + 0.1 + 0.2 of the master",
-        ),
-        pytest.param(
-            (process(2, 9.0),), (process(2, 0.25, start=99_999),),
-            0.25, id="the same pid with another start is another process",
-        ),
-    ],
-)  # fmt: skip
-def test_usage_is_the_difference_of_the_edges(
-    before: tuple[Usage, ...], after: tuple[Usage, ...], seconds: float
-) -> None:
-    cost = tree_usage.cpu_between(Edge(10, before), Edge(14, after))
-    assert cost == pytest.approx(seconds)
 
 
 def taken(at: float, *pss: int) -> MemorySample:

@@ -25,47 +25,16 @@ _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """CPU seconds of a process, and of the children that it has waited for.
-
-    Pid and start, in seconds, identify it.
-    """
-
-    pid: int
-    start: float
-    parent: int
-    cpu: float
-    children: float
-
-
-@dataclass(frozen=True, slots=True)
 class Edge:
-    """A process tree at one moment of the monotonic clock (s)."""
+    """A process tree at one moment of the monotonic clock (s).
+
+    `cpu` are the CPU seconds of its processes so far, and of the children that they have waited
+    for: who starts or ends between two edges counts in their difference.
+    """
 
     at: float
-    processes: tuple[Usage, ...]
-
-    @property
-    def pids(self) -> frozenset[int]:
-        return frozenset(process.pid for process in self.processes)
-
-
-def cpu_between(a: Edge, b: Edge) -> float:
-    """Compute the CPU seconds of a process tree from edge `a` to the later edge `b`.
-
-    A process that started in between counts from 0. The usage after `a` of a process that ended
-    counts if its parent waited for it.
-    """
-    before, after = ({(p.pid, p.start): p for p in edge.processes} for edge in (a, b))
-    cpu = 0.0
-    for identity, now in after.items():
-        cpu += now.cpu
-        if then := before.get(identity):
-            # The children's time includes the whole life of those that have ended.
-            children = (p for identity, p in before.items() if identity not in after)
-            earlier = sum(p.cpu for p in children if p.parent == now.pid)
-            cpu += max(0.0, now.children - then.children - earlier) - then.cpu
-    return cpu
+    cpu: float
+    pids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +49,17 @@ class MemorySample:
 
 def edge(members: Members) -> Edge:
     """Read the CPU of a session's processes now."""
-    living, usages = members(), list[Usage]()
+    living, cpu = members(), 0.0
     # The clocks come first and close together: the moment refers to them.
     at = time.monotonic()
     clocks = [cpu_clock(process.pid) for process in living]
     at = (at + time.monotonic()) / 2
     for process, clock in zip(living, clocks, strict=True):
-        with suppress(psutil.NoSuchProcess), process.oneshot():
-            times, start = process.cpu_times(), process.create_time()
-            cpu = times.user + times.system if clock is None else clock
-            children = times.children_user + times.children_system
-            usages.append(Usage(process.pid, start, process.ppid(), cpu, children))
-    return Edge(at, tuple(usages))
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            cpu += times.user + times.system if clock is None else clock
+            cpu += times.children_user + times.children_system
+    return Edge(at, cpu, frozenset(process.pid for process in living))
 
 
 def cpu_clock(pid: int) -> float | None:

@@ -134,8 +134,7 @@ class SideRun(Serving):
         for repeats in (UNIT_REQUESTS, REPEATED):
             before, earlier = self.edge(), len(self.answers)
             self.verify(1 if self.slow else repeats)
-            used = tree_usage.cpu_between(before, self.edge())
-            answers = self.answers[earlier:]
+            answers, used = self.answers[earlier:], max(0.0, self.edge().cpu - before.cpu)
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work

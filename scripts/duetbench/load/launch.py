@@ -97,7 +97,7 @@ def start(side: SideCase, log: Path) -> Launch:
         tree, memory = serving.edge(), tree_usage.memory_of(serving.session.members)
         serving.meet()
         figures = {
-            "start_cpu": sum(process.cpu + process.children for process in tree.processes),
+            "start_cpu": tree.cpu,
             "start_time": seconds,
             "import_time": serving.import_time,
             "pss_start": memory.pss,
@@ -215,7 +215,7 @@ class Observation(Facts):
         """Read usage and host after the last request."""
         after = self.serving.edge()
         self.pids_before, self.pids_after = self.before.pids, after.pids
-        self.cpu = tree_usage.cpu_between(self.before, after)
+        self.cpu = after.cpu - self.before.cpu
         self.window = self.before.at, after.at
         self.cores = self.cpu / (after.at - self.before.at)
         self.host = machine.core_times().since(self._host)
