@@ -28,6 +28,7 @@ PATIENCE = 60.0
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Returns a folder by its name, which the function has filled; all workers share it."""
 _MAIN = """
+from duetbench.load import launch
 launch.WINDOW_SECONDS = 0.1  # nobody keeps the figures
 from observatory.cli import main
 main()
