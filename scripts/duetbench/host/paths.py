@@ -135,7 +135,7 @@ def make_scratch(base: Path | None = None) -> Path:
 
 def sweep_scratch(base: Path | None = None) -> None:
     """Remove the folders of `make_scratch` whose processes are dead."""
-    for folder in (base or Path(tempfile.gettempdir())).glob(f"{_SCRATCH}*"):
+    for folder in (base or Path(tempfile.gettempdir())).glob(f"{_SCRATCH}????????"):
         with suppress(OSError):  # another user's, or locked
             handle = os.open(folder, os.O_RDONLY)
             try:
