@@ -19,9 +19,9 @@ from comparing import SAME, WORSE
 from duetbench.app import target
 from duetbench.cli.options import budget_seconds
 from duetbench.core.comparison import CaseComparison, Comparison, Finding
-from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.errors import DeclarationError, InterruptedRun, UsageError
 from duetbench.core.model import Status
-from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.host.signals import interruptible
 from duetbench.judge.comparison import InterruptedComparison, Session
 from repos import borrow_cache, commit, git, make_repository, write
 

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -24,6 +23,7 @@ import pytest
 
 from acting import PROJECT, load
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.host import paths
 from observatory.github import packages, sandbox
 
 pytestmark = [
@@ -211,7 +211,8 @@ def left() -> list[psutil.Process]:
 
 
 def scratch() -> set[Path]:
-    return {*Path(tempfile.gettempdir()).glob(f"duetbench-scratch-*-{os.getpid():07}-*")}
+    with paths.scratch() as own:
+        return {*own.parent.iterdir()} - {own}
 
 
 def test_what_is_left_behind_ends_with_the_command() -> None:

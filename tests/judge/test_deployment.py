@@ -430,7 +430,7 @@ def test_a_copy_maps_nothing_of_the_original(
     made = [one.pythons["current", "3.14"] for one in rotation.turn(*both)]
     assert len({python, *made}) == 3
     said = subprocess.check_output([made[0], "-c", MAPPED], text=True)
-    (copies,) = tmp_path.rglob("duetbench-scratch-*")
+    (copies,) = tmp_path.rglob("duetbench-tmp-*/*")
     for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
         (place,) = (one for one in said.split("'") if name in one)
         assert place.startswith(str(copies))

@@ -33,7 +33,7 @@ from duetbench.core.model import (
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import NO_TIME, Seen
-from duetbench.host import files, result_files
+from duetbench.host import files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
 from duetbench.judge.duet_loop import Reporter
@@ -202,7 +202,7 @@ def test_an_interruption_keeps_what_there_is(
         raise RecordError("the disk is full")
 
     if full:
-        monkeypatch.setattr(result_files, "save_comparison", save)
+        monkeypatch.setattr(files, "save_comparison", save)
     fake, told = FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8), SilentReporter()
     with pytest.raises(InterruptedComparison) as caught:
         compared_by(fake, [busy(name) for name in NAMES[:2]], tmp_path, None, told)
@@ -227,12 +227,12 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     found = session.comparison("complete")
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert (found.notes, found.nothing, exit_code(found)) == (("before",), "only text", 0)
-    monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         older = found.model_copy(update={"id": f"2026110{day}T000000Z-compare-x"})
         files.save(tmp_path, older)
     newest = found.model_copy(update={"id": "20261104T000000Z-compare-x"})
-    result_files.save_comparison(newest, tmp_path)
+    files.save_comparison(newest, tmp_path)
     assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]
 
 
@@ -284,8 +284,7 @@ def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
 
 COMPUTES: Final = make_case("x/y").endpoint.model_copy(update={"floor": 0.0, "interface": "wsgi"})
 SHARED: Final = make_case("one/a", cores="shared", endpoint=COMPUTES, workers=2, slots=None)
-PLAIN: Final = make_case("one/a", cores="split", endpoint=COMPUTES, threads=1)
-FEWER: Final = PLAIN.load.model_copy(update={"connections": 16})
+FEWER: Final = SHARED.load.model_copy(update={"connections": 16})
 
 
 @dataclass
@@ -311,19 +310,11 @@ def part(case: Case, name: str, cores: int) -> SideCase:
     return SideCase(case, replace(side(name, (case,)).testbed, machine=machine))
 
 
-@pytest.mark.parametrize(
-    ("base", "head", "ratio"),
-    [
-        (SHARED, SHARED, 0.7),
-        (SHARED, SHARED, 1.5),
-    ],
-)
-def test_what_a_duet_prevents_is_judged_from_launches_alone(
-    base: Case, head: Case, ratio: float, tmp_path: Path
-) -> None:
-    pairs = (Pair(part(base, "base", 2), part(head, "head", 2), "a choice"),)
+@pytest.mark.parametrize("ratio", [0.7, 1.5])
+def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_path: Path) -> None:
+    pairs = (Pair(part(SHARED, "base", 2), part(SHARED, "head", 2), "a choice"),)
     fake = Machine(rates={"base": 1000.0, "head": 1000.0 * ratio})
-    found = compared_by(fake, [head], tmp_path, 600, pairs=pairs)
+    found = compared_by(fake, [SHARED], tmp_path, 600, pairs=pairs)
     # In pairs next to each other, and the order swapped from pair to pair.
     turns = [*zip(fake.launches[::2], fake.launches[1::2], strict=True)]
     assert set(turns) == {("base", "head"), ("head", "base")}

@@ -13,11 +13,11 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import Duet
 from duetbench.core.model import Endpoint, Expectation, Load, Verdict
-from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from duetbench.load import duet, warmup
+from duetbench.load import duet, launch
+from duetbench.load.loads import duet_load
 from fake_sessions import SilentReporter
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
@@ -32,7 +32,7 @@ def test_two_threads_serve_more_without_the_gil(
     swapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real servers that compute in two threads: with the GIL on one core, without it on both."""
-    monkeypatch.setattr(warmup, "MOST_WINDOWS", 3)
+    monkeypatch.setattr(launch, "MOST_WINDOWS", 3)
     monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
     for module in (duet, instruments):
         monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))

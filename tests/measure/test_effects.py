@@ -19,7 +19,7 @@ from duetbench.effects import difference, memory
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.effects.difference import compare
 from duetbench.effects.libraries import plain
-from duetbench.host.proc import make_scratch
+from duetbench.host.paths import make_scratch
 from duetbench.report.findings import announce
 from observatory.matrix.checkout import Checkout
 from repos import asgi

@@ -273,14 +273,14 @@ def test_nothing_survives_the_process_that_counts(
         env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
     )
-    eventually("a target works", lambda: any(tmp_path.glob("duetbench-scratch-*/*.1")))
+    eventually("a target works", lambda: any(tmp_path.glob("duetbench-tmp-*/*/*.1")))
     assert processes_with(token)
     os.killpg(counter.pid, signal.SIGKILL)
     counter.wait()
     eventually("nothing lives", lambda: not processes_with(token))
-    assert len(list(tmp_path.glob("duetbench-scratch-*"))) == 1
+    assert len(list(tmp_path.glob("duetbench-tmp-*"))) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pretend(tmp_path / "bin", monkeypatch, "exit 1")
     with pytest.raises(CountError, match="exit code 1"):
         count(program("1000"))
-    assert not list(tmp_path.glob("duetbench-scratch-*"))
+    assert not list(tmp_path.glob("duetbench-tmp-*/*"))

@@ -21,8 +21,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files
-from duetbench.host.files import encode
-from duetbench.host.result_files import save_comparison
+from duetbench.host.files import encode, save_comparison
 from duetbench.load.summary import summarise
 from duetbench.report.comparison_text import as_markdown as report
 from duetbench.report.comparison_text import print_comparison

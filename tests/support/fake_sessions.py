@@ -12,11 +12,10 @@ import pytest
 
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import FlagName, InterruptedRun
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.console import Console
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import Extent, Session, starting
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, by_turns

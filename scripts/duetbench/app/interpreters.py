@@ -29,7 +29,7 @@ from packaging.version import InvalidVersion, Version
 
 from duetbench.core.errors import SetupError
 from duetbench.core.model import InterpreterKind, InterpreterRecord
-from duetbench.host import cache, command, paths, proc
+from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 
 OLDEST: Final = Version("3.11")
@@ -140,7 +140,7 @@ def choose(
     if usual:
         search.insert(0, str(usual.resolve().parent))
     what = f"Python {asked}" if asked else f"Python for {root.name}"
-    with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
+    with paths.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
         argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
         argv += ["--python-preference", "system", *(["--python", asked] if asked else [])]
         path = os.pathsep.join((*search, os.environ.get("PATH", os.defpath)))

@@ -24,7 +24,7 @@ from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack, name_of, parse_line
 from duetbench.app.target import FOLDER, STACK, Target
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import cache, command, proc
+from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 
 UV: Final = "uv.lock"
@@ -247,7 +247,7 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
     argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
     argv += ["--format", "requirements.txt", "--python", python, *options]
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         out = folder / "exported.txt"
         log = command.new_log("export", cache.digest(str(Path.cwd())))
         argv += ["--output-file", out]

@@ -24,7 +24,7 @@ from duetbench.app.testbed import SideCase, fill, variables_of
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Endpoint, Interface
 from duetbench.core.text import HIDDEN, hider
-from duetbench.host import ports, proc
+from duetbench.host import paths, ports
 from duetbench.host.command import AT, last_exception, last_words, read_log
 from duetbench.host.process_session import Session
 
@@ -93,7 +93,7 @@ class Workspace:
                 side.python,
             )
         self._database: databases.Database | None = None
-        self._place = proc.make_scratch()
+        self._place = paths.make_scratch()
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()

@@ -266,10 +266,11 @@ class Duet(Frozen):
         bad = frozenset(f.name for f in flags if f.kind != "note")
         return bad - {FlagName.MEMORY_GROWS}
 
-    def growth(self, side: SideName) -> Flag | None:
-        """The flag of a side whose memory grows with every request; None if it does not."""
-        flags = (flag for flag in self.flags(side) if flag.name is FlagName.MEMORY_GROWS)
-        return next(flags, None)
+    @property
+    def grows(self) -> bool:
+        """Whether the memory of a side grows with every request."""
+        flags = (*self.flags_base, *self.flags_head)
+        return FlagName.MEMORY_GROWS in {flag.name for flag in flags}
 
     @model_validator(mode="after")
     def _a_failure_is_never_a_ratio(self) -> Self:

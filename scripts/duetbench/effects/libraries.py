@@ -48,7 +48,7 @@ _SPACE = re.compile(r"\s+")
 _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
 _SCRATCH = re.compile(
-    r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/[0-9a-f]{8}\b/?|/(?=tmp\b))?"
+    r"[^\s'\"=]*/duetbench-tmp-\w{8}/\w{8}(?:/copy/|/[0-9a-f]{8}\b/?|/(?=tmp\b))?"
 )
 _LONGEST = 1_000
 hide: Callable[[str], str] = str  # removes private values, before anything is cut or masked

@@ -33,7 +33,7 @@ from duetbench.core.model import EffectKind
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
 from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Activity, Operation
-from duetbench.host import command, proc
+from duetbench.host import command, paths
 from duetbench.host.process_session import Session
 
 PROGRAM: Final = "duetbench.effects.suite_program"
@@ -137,7 +137,7 @@ class SuiteEffects:
 
 def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
     """Run tests, or only some of them, in a copy; raises SetupError if none ran."""
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         out, log = folder / "requests.jsonl", folder / "log"
         private = suite.private()
         (folder / SECRETS).write_text(json.dumps(private), "utf-8")

@@ -4,10 +4,8 @@ Credentials of the checkout or the workflow reach git by its environment, which 
 shows.
 """
 
-import atexit
 import base64
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError
-from duetbench.host import proc
+from duetbench.host import paths
 
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 
@@ -98,9 +96,7 @@ def revision(root: Path) -> tuple[str | None, bool]:
 
 @cache
 def _own_objects() -> Path:
-    folder = proc.make_scratch()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return paths.make_scratch()
 
 
 def elsewhere(root: Path) -> Mapping[str, str]:

@@ -9,17 +9,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
 from duetbench.host import files, paths
 
-MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
-
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
-
-
-def save_comparison(comparison: Comparison, folder: Path | None = None) -> Path:
-    """Write a comparison, by default among this repository's; only the newest are kept there."""
-    path = files.save(folder or paths.project_state(paths.project_root()), comparison)
-    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
-        old.unlink(missing_ok=True)
-    return path
 
 
 def runs(results: Path) -> list[Path]:

@@ -28,15 +28,14 @@ from duetbench.core.comparison import (
     Finding,
     Instructions,
 )
-from duetbench.core.errors import RecordError, SetupError
+from duetbench.core.errors import InterruptedRun, RecordError, SetupError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import ResultStatus, Verdict
 from duetbench.core.units import utc_now
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen
-from duetbench.host import files, paths, result_files
-from duetbench.host.signals import InterruptedRun
+from duetbench.host import files, paths
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.findings import sort
@@ -142,7 +141,7 @@ def compare(
         comparison = session.measure(place)
         if why := explain(comparison, both):
             comparison = comparison.model_copy(update={"why": why})
-            result_files.save_comparison(comparison, place)
+            files.save_comparison(comparison, place)
         return comparison
 
 
@@ -218,14 +217,14 @@ class Session(Loop):
             self.note(f"interrupted by {interruption} at {utc_now()}")
             partial = self.comparison("partial")
             try:
-                result_files.save_comparison(partial, folder)
+                files.save_comparison(partial, folder)
             except RecordError as error:  # a full disk must not hide the results
                 self.reporter.note(f"not saved: {error}")
             raise InterruptedComparison(interruption.signal, partial) from interruption
         finally:
             self.reporter.end()
         complete = self.comparison("partial" if self.lacking else "complete")
-        result_files.save_comparison(complete, folder)
+        files.save_comparison(complete, folder)
         return complete
 
     @property

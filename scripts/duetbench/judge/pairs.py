@@ -123,7 +123,7 @@ class CaseDuets:
         """Whether a figure depends on how long the load lasts."""
         if METRICS[metric].concern in {"latency", "tail"}:
             return self.overloaded
-        leaks = any(duet.growth(side) for duet in self.usable for side in SIDES)
+        leaks = any(duet.grows for duet in self.usable)
         return METRICS[metric].unit == "B" and leaks
 
     def logs(self, metric: str) -> Logs:

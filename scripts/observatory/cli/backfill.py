@@ -8,9 +8,9 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.options import clean_up
+from duetbench.core.errors import InterruptedRun
 from duetbench.host import files
 from duetbench.host.console import Console
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption

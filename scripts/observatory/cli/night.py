@@ -109,9 +109,7 @@ def measure_command(
     with machine(None, console.say):
         absent = unmeasurable(plan.cases, checkout, narrator, declared=False)
         begin = assigned.mark if assigned else lambda run: run
-        run, path = runner.launch_all(
-            plan, checkout, folder, console, begin=begin, missing=absent, installs=narrator
-        )
+        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if assigned:
         of_tool.report(run, path, console)
     else:

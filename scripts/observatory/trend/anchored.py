@@ -25,7 +25,7 @@ from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
-from duetbench.core.errors import SetupError
+from duetbench.core.errors import InterruptedRun, SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
@@ -33,7 +33,6 @@ from duetbench.counts import counted
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from duetbench.app.inside.request import PLAN, REPORT
 from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.text import ending
-from duetbench.host import proc
 
 if TYPE_CHECKING:
     from duetbench.host.process_session import Session
@@ -65,9 +64,10 @@ def start(
     `counter` gives what runs it in its folder, such as Valgrind. CountError: it cannot be started.
     """
     # A stack's environment, in which asv counts, lacks what this needs.
+    from duetbench.host import paths  # noqa: PLC0415
     from duetbench.host.process_session import Session  # noqa: PLC0415
 
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         argv = [*fixed_addresses(), *counter(folder), str(program.python), *program.payload]
         variables = environment(program.env, folder)
