@@ -9,12 +9,11 @@ scatter. Steps that share a possible cause are one candidate. It lies between th
 first of these changes and the one after the last.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain, pairwise, product
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +25,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
-from observatory.trend.levels import fit, interval
+from observatory.trend.levels import rises
 from observatory.trend.table import Table
 
 AWAY: Final = timedelta(days=7)
@@ -118,24 +117,18 @@ def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, ran
     # Intervals of few duets are wider than by the normal distribution: these points count less.
     errors = np.full(len(nights), REPEATED) if counted else np.log(high / low) / 2 / NORMAL
     lone = [counted or table.nights[night].as_of is not None for night in nights.tolist()]
-    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone)
-    for left, right in pairwise(pieces):
-        height, error = right.log - left.log, math.hypot(left.se, right.se)
-        if abs(math.expm1(height)) <= floor:
-            continue
-        ratio = interval(height, error)
-        before, after = int(nights[right.start - 1]), int(nights[right.start])
-        single = max(piece.se * math.sqrt(piece.size) for piece in (left, right))
-        slack = 0 if abs(height) >= PLACED * single else SLACK
+    for rise in rises(np.log(mean).tolist(), errors.tolist(), floor, lone):
+        before, after = nights[rise.right.start - 1 : rise.right.start + 1].tolist()
+        slack = 0 if abs(rise.height) >= PLACED * rise.single else SLACK
         step = Step(
             series=SeriesName(machine=table.machine, case=case, metric=metric),
-            ratio=ratio.estimate,
-            within=ratio.ends,
-            strength=abs(height) / error,
+            ratio=rise.ratio.estimate,
+            within=rise.ratio.ends,
+            strength=abs(rise.height) / rise.error,
             before_run=table.nights[before].id,
             after_run=table.nights[after].id,
             when=datetime.fromtimestamp(table.nights[after].time, UTC),
-            nights=(left.size, right.size),
+            nights=(rise.left.size, rise.right.size),
         )
         # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)

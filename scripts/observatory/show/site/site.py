@@ -19,9 +19,9 @@ from observatory.show.experiments import Section, reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change
-from observatory.trend.quotes import Key, Quote, quote_of, quotes
+from observatory.trend.quotes import quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import ReleaseAxis, Result, axes, judged
+from observatory.trend.releases import Key, ReleaseAxis, ReleaseEffect, Result, axes, judged
 from observatory.trend.table import Table
 
 K = TypeVar("K", bound=Hashable)
@@ -92,10 +92,9 @@ class Site:
         return Page(address, title, lambda: fill(f"{template}.html.j2", **{**usual, **context()}))
 
     @cached_property
-    def documented(self) -> Path | None:
-        """The index of the documentation's own search; None: the site has no documentation."""
-        index = self.output / addresses.DOCS / "searchindex.js"
-        return index if index.is_file() else None
+    def documented(self) -> bool:
+        """Whether the documentation is beside."""
+        return (self.output / addresses.DOCS).is_dir()
 
     @cached_property
     def with_asv(self) -> bool:
@@ -146,7 +145,7 @@ class Site:
         return self.spare("Releases", lambda: judged(axes(self.sources.points)), {})
 
     @cached_property
-    def quotes(self) -> Mapping[Key, Quote]:
+    def quotes(self) -> Mapping[Key, ReleaseEffect]:
         """The size of each release that did something, newest first."""
         return self.spare("Releases", lambda: quotes(self.effects, self.changes), {})
 
@@ -175,7 +174,7 @@ class Site:
             files |= {one.id: (raw(folder, one.id), self.results / one.path) for one in records}
         return files
 
-    def quote(self, record: Change) -> Quote | None:
+    def quote(self, record: Change) -> ReleaseEffect | None:
         """Return the quoted size of the release that a change names first."""
         return quote_of(record, self.quotes)
 
