@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
     assert str(tmp_path) not in text
     assert any(told in note for note in done.notes)
     there = [path.name for path in (tmp_path / "site" / "runs").iterdir()]
-    assert there == [f"{a_run(1).id}.json"]
+    assert len(there) == 2, "the files themselves are copied"
 
 
 def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def detect_command(
 
 def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozenset[str]]:
     """Return candidates, undone records, and active machines."""
-    sources = reading.read(project.results, with_runs=False)
+    sources = reading.read(project.results)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
     if not sources.tables:

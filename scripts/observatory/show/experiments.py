@@ -63,14 +63,16 @@ class Section:
         return (topic if topic != self.experiment else self.question) or self.experiment
 
 
-def reference_runs(results: Path) -> list[RunSummary]:
-    """Read the newest runs of each machine and profile, except unreadable ones."""
+def reference_runs(results: Path, problems: list[str]) -> list[RunSummary]:
+    """Read the newest runs of each machine and profile; say of each other why it is unreadable."""
     groups: dict[tuple[str, str], list[Path]] = {}
     for path in result_files.runs(results):
         profile = path.name.partition("-")[2].partition("-")[0]
         groups.setdefault((path.parent.parent.name, profile), []).append(path)
     recent = [path for group in groups.values() for path in group[-_RECENT:]]
-    return kinds.read_each(recent, lambda path: summarise(kinds.read_at(Run, results, path)), [])
+    return kinds.read_each(
+        recent, lambda path: summarise(kinds.read_at(Run, results, path)), problems
+    )
 
 
 def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[str]:

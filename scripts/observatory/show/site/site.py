@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from duetbench.core.comparison import Comparison
+from duetbench.host import result_files
 from duetbench.load.summary import RunSummary
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, experiments
@@ -114,7 +115,9 @@ class Site:
     @cached_property
     def newest(self) -> tuple[RunSummary, ...]:
         """The newest runs of each machine and profile, summarised, the newest first."""
-        runs = [each for each in reference_runs(self.results) if each.run.id in self.sources.runs]
+        problems = list[str]()
+        runs = reference_runs(self.results, problems)
+        self.broken.extend(problem.replace(f"{self.results}/", "") for problem in problems)
         return tuple(sorted(runs, key=lambda each: each.run.started, reverse=True))
 
     @cached_property
@@ -165,7 +168,7 @@ class Site:
     def files(self) -> Mapping[str, tuple[str, Path]]:
         """The address and the file of every run, point, change and comparison, by id."""
         of, raw = self.sources, addresses.raw
-        files = {name: (raw(addresses.RUNS, name), path) for name, path in of.runs.items()}
+        files = {p.stem: (raw(addresses.RUNS, p.stem), p) for p in result_files.runs(self.results)}
         for folder, records in (
             (addresses.POINTS, of.points),
             (addresses.CHANGES, of.changes),
