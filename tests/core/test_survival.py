@@ -60,9 +60,9 @@ class Scene:
         base = "https://site.example/"
         for change in sources.changes:
             issues.text(change, base)
-        report = build.build(self.root, self.results, self.output, sources)
+        _, notes = build.build(self.root, self.results, self.output, sources)
         assert (self.output / "index.html").is_file()
-        return report.notes
+        return notes
 
 
 @pytest.fixture

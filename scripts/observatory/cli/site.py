@@ -41,10 +41,10 @@ def site_command(
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console())
     began = time.monotonic()
-    site = build.build(root, results, output)
-    for note in site.notes:
+    pages, notes = build.build(root, results, output)
+    for note in notes:
         narrator.say(f"note: {note}")
     passed = duration(time.monotonic() - began)
-    narrator.say(f"{output}: {site.pages} pages, in {passed}")
+    narrator.say(f"{output}: {pages} pages, in {passed}")
     folder = shlex.quote(str(output))
     narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")

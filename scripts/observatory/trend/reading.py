@@ -7,7 +7,7 @@ The files of points of one stack are joined. Of points against several anchors, 
 newest one make the trend.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,6 @@ class Sources:
     night_records: tuple[NightRecord, ...] = ()
     # All files of points: those of dated stacks without what is in `tables`.
     points: tuple[Points, ...] = ()
-    notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
 
 
@@ -41,12 +40,11 @@ def read(results: Path) -> Sources:
     problems: list[str] = []
     points = kinds.read_all(Points, results, problems)
     points.sort(key=lambda file: (file.started, file.id))
-    stacks, notes = trend_points(points)
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
     return Sources(
-        tables=tables(stacks),
+        tables=tables(trend_points(points)),
         changes=tuple(change for change in changes if change.confirmed),
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
@@ -54,13 +52,12 @@ def read(results: Path) -> Sources:
         night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
         # Points of years would fill the memory, and those of dated stacks are in the tables.
         points=tuple(p if p.release else p.model_copy(update={"cases": ()}) for p in points),
-        notes=notes,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
     )
 
 
-def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
-    """Return the points of dated stacks, one file each, and sentences about points on no trend.
+def trend_points(points: Iterable[Points]) -> tuple[Points, ...]:
+    """Return the points of dated stacks that are on a trend, one file each.
 
     Dated stacks are those of nights, and those measured later as of a date. The points of a machine
     against its newest anchor are on a trend.
@@ -69,18 +66,8 @@ def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[st
     dated.sort(key=lambda file: (file.started, file.id))
     newest = {file.machine.id: file.anchor for file in dated}
     stacks = defaultdict[tuple[str, str], list[Points]](list)
-    lost: Counter[tuple[str, str]] = Counter()
     for file in dated:
-        anchor = newest[file.machine.id]
-        if file.anchor == anchor:
+        if file.anchor == newest[file.machine.id]:
             name = (file.night or file.id) if file.origin == "night" else file.label
             stacks[file.machine.id, name].append(file)
-        else:
-            lost[file.anchor, anchor] += sum(len(case.points) for case in file.cases)
-    notes = (
-        f"No trend shows {count} {'point' if count == 1 else 'points'} against the anchor {old}: "
-        f"the newest anchor is {new}"
-        for (old, new), count in lost.items()
-        if count
-    )
-    return tuple(map(join, stacks.values())), tuple(notes)
+    return tuple(map(join, stacks.values()))

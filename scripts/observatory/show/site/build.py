@@ -6,7 +6,6 @@ and asv's own site, which others build, among them.
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,16 +28,12 @@ OURS: Final = ("b", "c", "cmp", "p", "points", "runs", "sides", "static", "x")
 """Folders that hold only the site: a build begins by removing them."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """The number of pages, and notes as sentences."""
-
-    pages: int
-    notes: tuple[str, ...]
-
-
-def build(root: Path, results: Path, output: Path, sources: Sources | None = None) -> BuildReport:
+def build(
+    root: Path, results: Path, output: Path, sources: Sources | None = None
+) -> tuple[int, tuple[str, ...]]:
     """Build the site of the results, or of `sources` that were read before.
+
+    Returns the number of pages, and notes as sentences.
 
     Raises:
         UsageError: The folder contains something else.
@@ -62,7 +57,7 @@ def build(root: Path, results: Path, output: Path, sources: Sources | None = Non
             file = addresses.file(page.address)
             _write(output, file, text.encode("utf-8", "replace"))
             pages += file.endswith(".html")
-    return BuildReport(pages, (*sources.problems, *sources.notes, *site.broken))
+    return pages, (*sources.problems, *site.broken)
 
 
 def _list(kind: Callable[[Site], Iterator[Page]], site: Site) -> list[Page]:

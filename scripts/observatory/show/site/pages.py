@@ -261,24 +261,22 @@ def _front(site: Site) -> Context:
 def cards(
     site: Site, year: Sequence[ReleaseEffect]
 ) -> list[tuple[str, ReleaseEffect, RowText | None]]:
-    """Choose the three releases that the page begins with: newest, worst still open, best.
+    """Choose the releases that the page begins with: newest, worst still open, best.
 
     A release stands on one card only; a card without a release is left out.
     """
     large = [quote for quote in year if quote.reaches_limit] or year
     still = (site.quote(change) for change in site.changes if change.status == "open")
-    worse = (quote for quote in still if quote and quote.verdict is Verdict.WORSE)
-    better = (quote for quote in large if quote.verdict is Verdict.BETTER)
-    candidates = {
-        "Newest": sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, still there": sorted(worse, key=lambda quote: -quote.size),
-        "Best for requests this year": sorted(better, key=lambda q: (*q.rank, -q.size)),
-    }
-    chosen: dict[Key, tuple[str, ReleaseEffect, RowText | None]] = {}
-    for title, quotes in candidates.items():
-        if quote := next((quote for quote in quotes if quote.key not in chosen), None):
-            chosen[quote.key] = title, quote, story.function(site, quote)
-    return list(chosen.values())
+    worse = [quote for quote in still if quote and quote.verdict is Verdict.WORSE]
+    better = [quote for quote in large if quote.verdict is Verdict.BETTER]
+    chosen: dict[Key, tuple[str, ReleaseEffect]] = {}
+    for title, quotes in (
+        ("Newest", sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True)),
+        ("Worst, still there", sorted(worse, key=lambda quote: -quote.size)),
+        ("Best for requests this year", sorted(better, key=lambda q: (*q.rank, -q.size))),
+    ):
+        chosen |= {quote.key: (title, quote) for quote in quotes[:1] if quote.key not in chosen}
+    return [(title, quote, story.function(site, quote)) for title, quote in chosen.values()]
 
 
 def headline_case(site: Site) -> str:
@@ -286,13 +284,12 @@ def headline_case(site: Site) -> str:
 
     It has CPU per request on most nights; of equal ones, it is the one with most changes.
     """
-
-    def place(case: str) -> tuple[bool, int, int, str]:
-        first, changes = site.cases[case][0], site.changes_by_case.get(case, ())
-        return CPU in trends.metrics(first, case), first.length(case), len(changes), case
-
-    lines = (case for case, of in site.cases.items() if of[0].length(case) > 1)
-    return max(lines, key=place, default="")
+    lines = [
+        (of[0].length(case), len(site.changes_by_case.get(case, ())), case)
+        for case, of in site.cases.items()
+        if CPU in trends.metrics(of[0], case)
+    ]
+    return max((line for line in lines if line[0] > 1), default=(0, 0, ""))[2]
 
 
 def _search(site: Site) -> str:
