@@ -44,6 +44,12 @@ class Reading:
     samples: tuple[float, ...] = ()  # all of them, if they were recorded
 
     @property
+    def id(self) -> str:
+        """Its benchmark, parameters, interpreter and stack: `gil.Cpu.time_tasks/4/py3.14/x`."""
+        values = (value for _, value in self.params)
+        return "/".join((self.benchmark, *values, f"py{self.python}", self.stack))
+
+    @property
     def param(self) -> dict[str, str]:
         return dict(self.params)
 

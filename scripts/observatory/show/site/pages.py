@@ -115,13 +115,13 @@ def _sides(site: Site) -> Context:
     groups: dict[str, list[SideRow]] = {}
     # Servers come before interpreters.
     for (title, case), record in sorted(newest.items(), key=lambda e: e[1].base.kind != "setting"):
-        known = [f for f in record.findings if f.case == case and f.subject in METRICS]
-        known = [finding for finding in known if finding.interval]
+        own = (f for f in record.findings if f.case == case and f.subject in METRICS)
+        known = [finding for finding in own if finding.interval]
         shown = [finding for finding in known if finding.moved][:_FIGURES] or known[:1]
-        for first, change in ((first, first.interval) for first in shown[:1]):
-            moved = change if first.moved else None
-            drawn = bar(first.subject, moved, first.verdict) if moved else Markup("")
-            words = [(finding.verdict, _in_words(finding)) for finding in shown]
+        moved = [(f.subject, f.interval, f.verdict) for f in shown if f.moved and f.interval]
+        drawn = bar(*moved[0]) if moved else Markup("")
+        words = [(finding.verdict, _in_words(finding)) for finding in shown]
+        if words:
             groups.setdefault(title, []).append((record, case_names.name(case), drawn, words))
     return {"groups": groups}
 
@@ -269,14 +269,15 @@ def cards(
     still = (site.quote(change) for change in site.changes if change.status == "open")
     worse = [quote for quote in still if quote and quote.verdict is Verdict.WORSE]
     better = [quote for quote in large if quote.verdict is Verdict.BETTER]
-    chosen: dict[Key, tuple[str, ReleaseEffect]] = {}
+    chosen: dict[Key, tuple[str, ReleaseEffect, RowText | None]] = {}
     for title, quotes in (
         ("Newest", sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True)),
         ("Worst, still there", sorted(worse, key=lambda quote: -quote.size)),
         ("Best for requests this year", sorted(better, key=lambda q: (*q.rank, -q.size))),
     ):
-        chosen |= {quote.key: (title, quote) for quote in quotes[:1] if quote.key not in chosen}
-    return [(title, quote, story.function(site, quote)) for title, quote in chosen.values()]
+        if quote := next((quote for quote in quotes if quote.key not in chosen), None):
+            chosen[quote.key] = title, quote, story.function(site, quote)
+    return list(chosen.values())
 
 
 def headline_case(site: Site) -> str:
