@@ -11,7 +11,6 @@ first of these changes and the one after the last.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, product
 from typing import Any, Final
@@ -44,14 +43,6 @@ caused it."""
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of a point does
 not include it: that covers the rounds of one counting, which all differ in the same way."""
-
-
-@dataclass(slots=True)
-class _Cluster:
-    """Steps that share a possible cause, and the places of the nights with these causes."""
-
-    nights: set[int]
-    steps: list[Step]
 
 
 def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
@@ -88,13 +79,14 @@ def of_table(table: Table) -> Iterator[Change]:
             if locks.setdefault(lock.name, lock.digest) != lock.digest:
                 renewed[lock.name].add(place)
             locks[lock.name] = lock.digest
-    explained = defaultdict[str, list[_Cluster]](list)
+    explained = defaultdict[str, list[tuple[Step, frozenset[int]]]](list)
     for step, nights in steps(table):
         stack = table.cases[step.series.case]
-        if near := renewed[stack].intersection(nights):
-            explained[stack].append(_Cluster(near, [step]))
+        if near := frozenset(renewed[stack].intersection(nights)):
+            explained[stack].append((step, near))
     for stack, causes in sorted(explained.items()):
-        yield from (_candidate(table, stack, cluster) for cluster in _join(causes))
+        for shared, joined in _join(causes).items():
+            yield _candidate(table, stack, shared, joined)
 
 
 def steps(table: Table) -> Iterator[tuple[Step, range]]:
@@ -135,28 +127,25 @@ def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, ran
         yield step, range(first, last + 1)
 
 
-def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
-    """Join the steps of one stack that share a possible cause.
+def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int], list[Step]]:
+    """Join the steps of one stack that share a possible cause; return them by the nights of these.
 
-    A step with several possible causes joins the strongest of the clusters that need only some of
-    these, and does not unite them.
+    Steps with few possible causes come first. One with several joins the strongest of those with
+    which it shares any, and does not unite them.
     """
-    clusters: list[_Cluster] = []
-    for cause in sorted(causes, key=lambda cause: (len(cause.nights), -cause.steps[0].strength)):
-        if within := [cluster for cluster in clusters if cluster.nights <= cause.nights]:
-            strongest = max(within, key=lambda cluster: max(s.strength for s in cluster.steps))
-            strongest.steps += cause.steps
-            continue
-        for touching in [cluster for cluster in clusters if cluster.nights & cause.nights]:
-            clusters.remove(touching)
-            cause.nights |= touching.nights
-            cause.steps += touching.steps
-        clusters.append(cause)
-    return clusters
+    joined: dict[frozenset[int], list[Step]] = {}
+
+    def strength(nights: frozenset[int]) -> float:
+        return max(step.strength for step in joined[nights])
+
+    for step, nights in sorted(causes, key=lambda cause: (len(cause[1]), -cause[0].strength)):
+        shared = [other for other in joined if other & nights]
+        joined.setdefault(max(shared, key=strength, default=nights), []).append(step)
+    return joined
 
 
-def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
-    place, first = max(cluster.nights), min(cluster.nights)
+def _candidate(table: Table, stack: str, nights: frozenset[int], joined: Iterable[Step]) -> Change:
+    first, place = min(nights), max(nights)
     sides = (*reversed(table.nights[:first]), table.nights[place])
     (base, before), *_, (head, after) = (
         (night, lock) for night in sides if (lock := night.stack(stack))
@@ -179,7 +168,7 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, before.packages, after.packages),
-        **figures_of(cluster.steps),
+        **figures_of(joined),
     )
 
 
