@@ -46,17 +46,11 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Return about five ticks with their labels.
-
-        Their exponents of two are multiples of 1, 2 or 5 times a power of ten.
-        """
+        """Return about five ticks, at powers of two, with their labels."""
         low, high = math.log2(self.low), math.log2(self.high)
-        power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
-        steps = (power * by for by in (1, 2, 5, 10))
-        step = next(step for step in steps if step >= (high - low) / _TICKS * 0.999)
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-        figures = [2 ** (index * step) for index in range(first, last + 1)]
-        return [(self.at(figure), f"{figure:.3g}") for figure in figures]
+        step = math.ceil((high - low) / _TICKS)
+        exponents = range(math.ceil(low / step) * step, math.floor(high) + 1, step)
+        return [(self.at(2.0**exponent), f"{2.0**exponent:.3g}") for exponent in exponents]
 
 
 def bar(metric: str, ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:
