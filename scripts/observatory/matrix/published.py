@@ -162,16 +162,13 @@ class SuiteColumn(Frozen):
 
 
 class SuiteTable(Frozen):
-    """A table of one benchmark that does the same work in several ways, or of many benchmarks.
-
-    `variant` is the parameter that names the way. A row is a benchmark with its parameters, and a
-    column is an environment.
-    """
+    """A table of one benchmark, or of many: a row is one with its parameters, or its name."""
 
     title: str
     benchmark: str = Field(description="Its name, or the start of several names.")
-    keys: tuple[str, ...] = Field(default=(), description="Its parameters besides the variant.")
-    variant: str | None = None
+    keys: tuple[str, ...] = Field(
+        default=(), description="Its parameters; of rows that differ in the last, the order stays."
+    )
     columns: tuple[SuiteColumn, ...] = Field(min_length=1)
     note: str = ""
 

@@ -178,8 +178,8 @@ def _answer(
     shape: Shape,
     runs: Sequence[RunSummary],
 ) -> Answer:
-    above, below = names = (shape.numerator, str(shape.denominator))
-    alone = claims.pairs([_side(snapshots, name) for name in names], "samples")
+    above, below = shape.numerator, str(shape.denominator)
+    alone = claims.pairs([_side(snapshots, name) for name in (above, below)], "samples")
     if shape.per:  # over the ratio of the servers, of the machine with most launches
         metric, *cases = shape.per
         known = claims.served(runs, Published(), cases, metric)

@@ -19,6 +19,7 @@ from observatory.matrix.published import (
     KEYS,
     KeyValue,
     Published,
+    SuiteColumn,
     SuiteDeclaration,
     SuiteTable,
     TableLayout,
@@ -134,25 +135,22 @@ def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, 
 
 def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
     """Make a table of benchmarks: a row for each benchmark with its parameters."""
-    names = (*table.keys, table.variant) if table.variant else ()
-    rows: dict[tuple[str, ...], dict[int, Reading]] = {}
+    rows: dict[tuple[str, ...], dict[SuiteColumn, Reading]] = {}
     readings = snapshot.of(table.benchmark)
     for reading in readings:
-        key = tuple(reading.param[name] for name in names) or (_label(reading),)
-        for place, column in enumerate(table.columns):
+        key = tuple(reading.param[name] for name in table.keys) or (_label(reading),)
+        for column in table.columns:
             if column.python == reading.python and column.stack in {None, reading.stack}:
-                rows.setdefault(key, {})[place] = reading
+                rows.setdefault(key, {})[column] = reading
     spreads = [reading.spread for reading in readings if reading.spread is not None]
     widest = units.significant(100 * max(spreads, default=0.0), 2)
     note = f"figures are medians; half of their samples lie within ±{widest} % in the widest case"
     return FigureTable(
         table.title,
-        names or ("what",),
+        table.keys or ("what",),
         tuple(column.title for column in table.columns),
         tuple(
-            FigureRow(
-                key, tuple(_reading(suite, rows[key].get(n)) for n in range(len(table.columns)))
-            )
+            FigureRow(key, tuple(_reading(suite, rows[key].get(c)) for c in table.columns))
             for key in sorted(rows, key=lambda key: key[:-1])
         ),
         tuple(filter(None, (table.note, note * bool(spreads)))),

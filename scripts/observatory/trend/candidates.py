@@ -85,8 +85,8 @@ def of_table(table: Table) -> Iterator[Change]:
         if near := frozenset(renewed[stack].intersection(nights)):
             explained[stack].append((step, near))
     for stack, causes in sorted(explained.items()):
-        for shared, joined in _join(causes).items():
-            yield _candidate(table, stack, shared, joined)
+        for places, cluster in _join(causes).items():
+            yield _candidate(table, stack, places, cluster)
 
 
 def steps(table: Table) -> Iterator[tuple[Step, range]]:
@@ -133,18 +133,18 @@ def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int],
     Steps with few possible causes come first. One with several joins the strongest of those with
     which it shares any, and does not unite them.
     """
-    joined: dict[frozenset[int], list[Step]] = {}
+    clusters: dict[frozenset[int], list[Step]] = {}
 
     def strength(nights: frozenset[int]) -> float:
-        return max(step.strength for step in joined[nights])
+        return max(step.strength for step in clusters[nights])
 
     for step, nights in sorted(causes, key=lambda cause: (len(cause[1]), -cause[0].strength)):
-        shared = [other for other in joined if other & nights]
-        joined.setdefault(max(shared, key=strength, default=nights), []).append(step)
-    return joined
+        touching = [other for other in clusters if other & nights]
+        clusters.setdefault(max(touching, key=strength, default=nights), []).append(step)
+    return clusters
 
 
-def _candidate(table: Table, stack: str, nights: frozenset[int], joined: Iterable[Step]) -> Change:
+def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterable[Step]) -> Change:
     first, place = min(nights), max(nights)
     sides = (*reversed(table.nights[:first]), table.nights[place])
     (base, before), *_, (head, after) = (
@@ -168,7 +168,7 @@ def _candidate(table: Table, stack: str, nights: frozenset[int], joined: Iterabl
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, before.packages, after.packages),
-        **figures_of(joined),
+        **figures_of(cluster),
     )
 
 

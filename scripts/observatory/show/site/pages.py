@@ -52,11 +52,11 @@ def _experiment(site: Site, name: str) -> Context:
     serves = name in site.published or section.runs
     select = ("--profile", "nightly", "--select", f"{glob.escape(name)}/*")
     words = ("measure", *select) if serves else ("inprocess",)
-    asked = [answer for answer in section.answers if answer.verdict != "cannot be asked here"]
+    answers = [answer for answer in section.answers if answer.verdict != "cannot be asked here"]
     return {
         "title": section.title,
-        "asked": asked,
-        "axis": Axis.around(answer.ours for answer in asked if answer.ours),
+        "answers": answers,
+        "axis": Axis.around(answer.ours for answer in answers if answer.ours),
         "reasons": [(each.statement, f"{each.verdict}: {each.reason}") for each in section.answers],
         "section": section,
         "published": site.published.get(name, Published()),
