@@ -15,12 +15,10 @@ import pytest
 
 from bare import QUIET
 from bench import Done, invoke
-from duetbench.app import interpreters
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 from observatory.cli.setup import set_up
-from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import load_stacks
@@ -62,18 +60,6 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     assert re.search(r"oha .*\n.*: interpreters 3\.14, 3\.14t \(\w+\)$", heard, re.MULTILINE)
     assert "stack" not in heard
     assert not (place / "environments").exists()
-
-
-@pytest.mark.real
-def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
-    """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
-    proof = interpreters.prove(Checkout.here().interpreter("3.14").executable)
-    assert declared_interpreters.mismatch(
-        Checkout.here().declared.interpreters["3.14t"], proof
-    ) == ("free_threaded is False instead of True; gil is True instead of False")
-    for program in (Path("/bin/true"), tmp_path / "python"):
-        with pytest.raises(SetupError, match="does not run"):
-            interpreters.prove(program)
 
 
 @pytest.mark.parametrize("mark", [".git", "pyproject.toml", "requirements.txt"])

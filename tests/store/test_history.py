@@ -14,7 +14,7 @@ from tenacity.wait import wait_random_exponential
 from werkzeug import Request, Response
 
 import foreign
-import made_up
+import synthetic
 from bare import Programs
 from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
@@ -211,8 +211,7 @@ def of_asv(folder: Path, seconds: float) -> Path:
 
 def of_change(folder: Path, status: str) -> Path:
     """A results folder with the record of a change."""
-    (record, *_) = made_up.records(made_up.imagine(0.5, 20, 1))
-    files.save(folder, record.model_copy(update={"status": status}))
+    files.save(folder, synthetic.change_record(status=status))
     return folder
 
 

@@ -247,12 +247,12 @@ def world(folder: Path) -> None:
 
 def history(folder: Path) -> None:
     """Build a site of five made-up years, of FastAPI's releases, and of a comparison."""
-    results, imagined = folder / "results", made_up.imagine(5, 160, SEED)
-    made_up.write(imagined, results)
+    results, years = folder / "results", made_up.make(5 * 365, 8)
+    made_up.write(years, results)
     save_releases(results)
     files.save(results, make_comparison(JSON, FREE, duets=5))
-    (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
-    files.save(results, open_.model_copy(update={"why": attributing.attribution()}))
+    moved = change("moved", case=next(iter(years.cases)), why=attributing.attribution())
+    files.save(results, moved)
     declared = [
         runs.steady_result(runs.make_case(case), {"throughput": 5.0}) for case in (JSON, FREE)
     ]

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST
-from made_up import History, Shift
+from made_up import Shift
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName
 from observatory.trend import reading
@@ -102,33 +103,25 @@ def test_what_is_no_step(figures: list[float], options: dict[str, object]) -> No
     assert list(steps(made)) == []
 
 
-def imagined(*planted: Shift) -> History:
-    """Seven months of five cases with gaps, failures, and these changes."""
-    made = made_up.imagine(0.6, 100, 5)
-    released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
-    versions = tuple({**made.versions[0], "granian": minor} for minor in released)
-    return replace(made, planted=planted, versions=versions)
-
-
 LATE = (
-    Shift(night=150, cases=(0,), factor=1.08, package="granian"),
-    Shift(night=170, cases=(1, 2), factor=0.9, package="granian"),
-    Shift(night=195, cases=(3,), factor=1.05, package="granian"),
+    Shift(night=150, cases=(0,), factor=1.08),
+    Shift(night=170, cases=(1, 2), factor=0.9),
+    Shift(night=195, cases=(3,), factor=1.05),
 )
+NIGHTS = partial(made_up.make, 219, 5, LATE, kernel_change=120)
+"""Seven months of five cases with gaps, failures, and these changes."""
 
 
 def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
-    history_ = imagined(*LATE)
-    assert history_.kernel_change < 140
-    made = made_up.generate(history_)
+    made = NIGHTS()
     found = sorted(of_table(made), key=lambda one: str(one.after_run))
     assert [one.after_run for one in found] == [made.nights[one.night].id for one in LATE]
-    for one, change in zip(found, LATE, strict=True):
+    for number, (one, change) in enumerate(zip(found, LATE, strict=True)):
         moved = {step.series.case for step in one.steps}
-        assert moved == {history_.cases[place] for place in change.cases}
+        assert moved == {[*made.cases][place] for place in change.cases}
         assert [(move.package, move.base) for move in one.packages] == [
-            ("granian", f"1.{LATE.index(change)}.0")
+            ("granian", f"1.{number}.0")
         ]
 
 
@@ -287,9 +280,7 @@ def command(
 ) -> Bench:
     """The command line in a checkout with a history that was made up."""
     root = make_checkout(tmp_path / "checkout")
-    made_up.write(imagined(*LATE), root / "results")
-    for path in files.paths(Change, root / "results"):
-        path.unlink()
+    made_up.write(NIGHTS(), root / "results")
     monkeypatch.setattr(reading, "read", made_up.read)
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -2,7 +2,6 @@
 
 import math
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,9 @@ from duetbench.core.change import Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
-from duetbench.host import files
 from duetbench.load.summary import estimate, summarise_case
 from observatory.store.points import join
-from observatory.trend.reading import read, trend_points
+from observatory.trend.reading import trend_points
 from observatory.trend.table import points, tables
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
@@ -70,20 +68,7 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
 def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
     old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
     new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
-    assert trend_points([new, old]) == ((new,), (
-        "No trend shows 3 points against the anchor A: the newest anchor is B",
-    ))  # fmt: skip
-
-
-def test_an_id_belongs_to_one_file(tmp_path: Path) -> None:
-    """Pages and series are named after it; what cannot be read is told, and the rest is read."""
-    for machine in ("one", "two"):
-        files.save(tmp_path, a_file(1, of(CASE, ratio(1.1)), id="same", machine=machine))
-    sources = read(tmp_path)
-    (problem,) = sources.problems
-    one, two = (f"points/{machine}/2026/same.json" for machine in ("one", "two"))
-    assert problem == f"{two}: its id is that of {one}: rename the wrong one"
-    assert [table.machine for table in sources.tables] == ["one"]
+    assert trend_points([new, old]) == (new,)
 
 
 def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
@@ -95,7 +80,7 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
         1, of(CASE, ratio(1.2)), label=first.label, measured=5,
         missing=(Missing(case=OTHER, reason="failed this time"),),
     )  # fmt: skip
-    (found,), _ = trend_points([again, first])
+    (found,) = trend_points([again, first])
     assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
     assert [lost.case for lost in found.missing] == ["third"]
     assert found.id == again.id

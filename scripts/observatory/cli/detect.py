@@ -15,7 +15,6 @@ from duetbench.core.errors import UsageError
 from duetbench.core.metrics import row
 from duetbench.host import files, machine
 from duetbench.host.console import Console, errors, write_summary
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.report.formats import change
 from observatory.matrix.checkout import Checkout
@@ -91,8 +90,8 @@ def detect_command(
 
 def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozenset[str]]:
     """Return candidates, undone records, and active machines."""
-    sources = reading.read(project.results, with_runs=False)
-    for problem in (*sources.problems, *sources.notes):
+    sources = reading.read(project.results)
+    for problem in sources.problems:
         errors().say(f"note: {problem}")
     if not sources.tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
@@ -109,9 +108,7 @@ def _confirm(project: Checkout, detected: Candidates, results: Path, seconds: fl
     clean_up(progress)
     reporter = Reporter(console)
     explain = partial(resolve_name("duetbench.cli.why:explain_comparison"), narrator=reporter)
-    judge = partial(
-        confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=reporter, explain=explain
-    )
+    judge = partial(confirm.compare_stacks, project, reporter=reporter, explain=explain)
     find = resolve_name("observatory.trend.cause:search")
     judged, left = confirm.confirm(
         own, judge, seconds, results, log=console.say,

@@ -44,6 +44,12 @@ class Reading:
     samples: tuple[float, ...] = ()  # all of them, if they were recorded
 
     @property
+    def id(self) -> str:
+        """Its benchmark, parameters, interpreter and stack: `gil.Cpu.time_tasks/4/py3.14/x`."""
+        values = (value for _, value in self.params)
+        return "/".join((self.benchmark, *values, f"py{self.python}", self.stack))
+
+    @property
     def param(self) -> dict[str, str]:
         return dict(self.params)
 
@@ -81,7 +87,7 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     groups = defaultdict[tuple[str, str], list["Results"]](list)
     benchmarks: Any = None
     for benchmarks in kinds.read_each([results / LIST], _benchmarks, faults):
-        for _, result in _usable(results, benchmarks, faults):
+        for result in _usable(results, benchmarks, faults):
             groups[str(result.params["machine"]), str(result.commit_hash)].append(result)
     if problems is None and faults:
         raise RecordError(faults[0])
@@ -89,22 +95,11 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
-def copy_usable(results: Path, target: Path) -> tuple[str, ...]:
-    """Link what asv can read of its `results_dir` to another folder; return why not the rest."""
-    problems: list[str] = []
-    usable = [path for path, _ in _usable(results, _benchmarks(results / LIST), problems)]
-    for path in (results / LIST, *usable, *{path.with_name(_MACHINE) for path in usable}):
-        place = target / path.relative_to(results)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(path.resolve())
-    return tuple(problems)
-
-
-def _usable(results: Path, benchmarks: Any, problems: list[str]) -> Sequence[tuple[Path, Results]]:
+def _usable(results: Path, benchmarks: Any, problems: list[str]) -> Sequence[Results]:
     """Read asv's files with their machines' descriptions, as far as they yield readings."""
     from asv.results import Results  # noqa: PLC0415 - only readers of results wait for asv
 
-    def load(path: Path) -> tuple[Path, Results]:
+    def load(path: Path) -> Results:
         for file in (path.with_name(_MACHINE), path):
             below = f"asv/{file.parent.name}/{file.name}"
             if (kind := kind_of(below)) is None:
@@ -114,7 +109,7 @@ def _usable(results: Path, benchmarks: Any, problems: list[str]) -> Sequence[tup
             kind.read(files.contents(file), below, str(file))
         result = Results.load(str(path), machine_name=path.parent.name)
         _snapshot([result], benchmarks)
-        return path, result
+        return result
 
     paths = (path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE)
     return kinds.read_each(paths, load, problems)
