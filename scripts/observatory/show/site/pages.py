@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from pydantic_core import to_json
 from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
 from duetbench.core.comparison import Comparison, Finding, differences
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.attribution import RowText
@@ -294,7 +296,7 @@ def headline_case(site: Site) -> str:
 
 
 def _search(site: Site) -> str:
-    """Write what the search finds: title, address and kind of each page."""
+    """Write what the search finds: title, address and kind of each page and word."""
     entries = [
         *((quoting.finding(q), addresses.release(*q.key), "release") for q in site.quotes.values()),
         *((name, addresses.package(name), "package") for name in site.packages),
@@ -305,7 +307,34 @@ def _search(site: Site) -> str:
         *((str(case_names.name(case)), addresses.case(case), "case") for case in site.cases),
         *((title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS),
     ]
+    if site.documented:
+        entries += _headings(site.documented)
+        reference = f"{addresses.DOCS}reference/"
+        flags = (f"{flag.value}: {flag.meaning}" for flag in FlagName)
+        entries += [(flag, f"{reference}#validity-flags", "word") for flag in flags]
+        metrics = (f"{metric.title} ({metric.name})" for metric in METRICS.values())
+        entries += [(metric, f"{reference}#metrics", "word") for metric in metrics]
     return json.dumps(entries, separators=(",", ":"), ensure_ascii=False)
+
+
+def _headings(index: Path) -> Iterator[tuple[str, str, str]]:
+    """Return the headings of the documentation, from the index of its own search.
+
+    Those of glossaries are words.
+    """
+    text = index.read_text("utf-8")
+    known = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    for heading, places in known["alltitles"].items():
+        for page, anchor in places:
+            name = known["docnames"][page]
+            folder = name.removesuffix("index").rstrip("/")
+            address = f"{addresses.DOCS}{folder}/" if folder else addresses.DOCS
+            if anchor is None:
+                yield heading, address, "docs"
+            elif name.endswith("glossary"):
+                yield heading, f"{address}#{anchor}", "word"
+            else:
+                yield f"{heading} ({known['titles'][page]})", f"{address}#{anchor}", "docs"
 
 
 KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (

@@ -93,9 +93,10 @@ class Site:
         return Page(address, title, lambda: fill(f"{template}.html.j2", **{**usual, **context()}))
 
     @cached_property
-    def documented(self) -> bool:
-        """Whether the documentation is beside."""
-        return (self.output / addresses.DOCS).is_dir()
+    def documented(self) -> Path | None:
+        """The index of the documentation's own search; None: the site has no documentation."""
+        index = self.output / addresses.DOCS / "searchindex.js"
+        return index if index.is_file() else None
 
     @cached_property
     def with_asv(self) -> bool:
