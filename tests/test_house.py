@@ -141,8 +141,8 @@ def test_no_chain_of_imports_is_longer_than_a_reader_can_follow() -> None:
 def test_a_capability_can_be_deleted(capability: str) -> None:
     """Only its own modules and the Python API import them: the verb's row goes with them."""
     gone = set(CAPABILITIES[capability])
-    gone |= {below for one in gone for below in _graph().find_descendants(one)}
-    users = {user for one in gone for user in _graph().find_modules_that_directly_import(one)}
+    gone |= {below for item in gone for below in _graph().find_descendants(item)}
+    users = {user for item in gone for user in _graph().find_modules_that_directly_import(item)}
     assert users - {"duetbench.api"} <= gone
 
 

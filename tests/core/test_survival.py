@@ -78,16 +78,16 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     night = (*nights, outcome(foreign.night(), nights), foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
     compared = site_builds.make_comparison(site_builds.JSON, duets=3)
-    for one in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
-        files.save(made.results, one)
+    for item in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
+        files.save(made.results, item)
     asv = made.results / "asv"
     place = asv / MACHINES[0].id
     place.mkdir(parents=True)
     (place / "machine.json").write_text(json.dumps({"machine": place.name, "version": 1}))
     inside = json.dumps(foreign.inside(commit_hash=at))
     (place / f"{at[:8]}-duetbench-py3.14-stackcurrent.json").write_text(inside)
-    found = made.results.rglob("*.json")
-    made.whole = {path.relative_to(made.results).as_posix() for path in found}
+    actual = made.results.rglob("*.json")
+    made.whole = {path.relative_to(made.results).as_posix() for path in actual}
     parameters = {"mode": ("serial",), "tasks": (1, 2, 4)}
     asv_files.list_benchmarks(asv, [asv_files.Bench("gil.Cpu.time_tasks", parameters)])
     assert {kinds.kind_of(name) for name in made.whole} == {*kinds.KINDS}
@@ -134,8 +134,8 @@ def test_a_bad_file_costs_itself_alone(
         assert words in fault
     assert scene.use() == (problem,)
     assert "expected throughput to be" in (scene.output / "index.html").read_text("utf-8")
-    done = invoke(capsys, monkeypatch, ("observatory", "detect"))
-    assert done.code == 0, done
+    result = invoke(capsys, monkeypatch, ("observatory", "detect"))
+    assert result.code == 0, result
 
 
 def test_a_page_that_cannot_be_made_costs_that_page_alone(

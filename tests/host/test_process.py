@@ -153,13 +153,13 @@ def test_ctrl_c_beside_the_fork_leaves_nothing(
 
 def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
     """As where an interrupt falls between the start and whoever would have stopped it."""
-    done = subprocess.run(
+    result = subprocess.run(
         command("owner", tmp_path, "stubborn_master", "interrupted"),
         stdout=subprocess.PIPE,
         check=False,
     )
-    assert done.returncode == 130
-    workers = [int(word) for word in done.stdout.split()[1:]]
+    assert result.returncode == 130
+    workers = [int(word) for word in result.stdout.split()[1:]]
     assert len(workers) == 2
     assert not any(map(lives, workers))
     assert not list(sessions.iterdir())

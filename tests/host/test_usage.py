@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("state_home")
 MB = 1 << 20
 
 
-def burned(folder: Path, program: str, *told: object) -> tuple[float, float]:
+def burned(folder: Path, program: str, *sentence: object) -> tuple[float, float]:
     """What a program says that it has burned since it was told to, and what was seen of it."""
-    with launch(folder, program, *told) as session:
+    with launch(folder, program, *sentence) as session:
         said(session, "ready")
         before = tree_usage.edge(session.members)
         os.kill(session.pid, signal.SIGUSR1)

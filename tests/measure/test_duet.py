@@ -222,8 +222,8 @@ def is_told(result: Duet, liar: SideName, case: Case, flag: FlagName | None) -> 
     duets.add(result)
     ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
     expected = {FlagName.MEMORY_GROWS: {False}, None: {False, True}}.get(flag, set())
-    said = {*LIARS.values()}
-    return caught & said == {flag} - {None} and not beside & said and ratios == expected
+    output = {*LIARS.values()}
+    return caught & output == {flag} - {None} and not beside & output and ratios == expected
 
 
 @pytest.mark.real
@@ -271,8 +271,8 @@ def test_loads_of_a_duet() -> None:
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
-    for rate, said, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
-        load = {"rate": rate, "duration": said}
+    for rate, output, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
+        load = {"rate": rate, "duration": output}
         paced = quick.model_copy(update={"load": quick.load.model_copy(update=load)})
         assert duet_load(paced, 2).duration == expected
 

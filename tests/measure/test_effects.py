@@ -454,10 +454,10 @@ def test_what_cannot_be_seen_or_measured_is_said(tmp_path: Path) -> None:
         (side,) = observe(tmp_path / python, "wsgi", python, "", PLAIN, seconds=0)
         effects = compare(side, side)
         assert (effects.unmeasured, effects.unseen) == ("there was no time", unseen)
-        said = list(announce(judged_case("x/a/py3.14", SAME).case.case, effects))
-        assert said[0].startswith("x/a/py3.14 shows no difference: ")
-        assert said[1] == "  memory: not measured, there was no time"
-        assert len(said) == 2 + len(unseen)
+        output = list(announce(judged_case("x/a/py3.14", SAME).case.case, effects))
+        assert output[0].startswith("x/a/py3.14 shows no difference: ")
+        assert output[1] == "  memory: not measured, there was no time"
+        assert len(output) == 2 + len(unseen)
     text = source(PLAIN, "wsgi", MONITORS.format("range(6)"))
     with pytest.raises(CountError, match="takes all tools"):
         seen(tmp_path, text, executable("3.14"), "wsgi")
@@ -477,8 +477,8 @@ def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: 
     others = "sqlite3.Connection(':memory:')", "Own(':memory:')", "traced"
     works = (f"{text}.execute('select 1')" for text in (*reporting, *others))
     sides = observe(tmp_path, "wsgi", python, before, *works)
-    said = [[text for text in side.unseen if "statements of sqlite3" in text] for side in sides]
-    assert [len(texts) for texts in said] == [0, 0, 1, 1, 1]
+    output = [[text for text in side.unseen if "statements of sqlite3" in text] for side in sides]
+    assert [len(texts) for texts in output] == [0, 0, 1, 1, 1]
     assert [describe(side).totals["sql"] for side in sides] == [(0, 1)] * 5
 
 

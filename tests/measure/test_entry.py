@@ -227,11 +227,11 @@ assert routes(lambda environ, start_response: []) == []
 def test_paths_are_those_that_the_framework_lists() -> None:
     project = Checkout.here()
     python = stacks.executable(project.lock("current"), project.interpreter("3.14"))
-    done = subprocess.run(
+    result = subprocess.run(
         [python, "-c", SCRIPT],
         env={"PYTHONPATH": str(ENTRY)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")

@@ -177,8 +177,8 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert run.status == "complete"
     assert not sorted(tmp_path.rglob("*.partial.json"))
     assert [result.case for result in run.results] == list(CASES)
-    done = sorted(launches_of(path), key=lambda launch: launch.order)
-    assert [(launch.case, launch.round) for launch in done] == [
+    outcome = sorted(launches_of(path), key=lambda launch: launch.order)
+    assert [(launch.case, launch.round) for launch in outcome] == [
         (case.id, round_) for case, round_ in runner.launch_order(make_plan())
     ]
     sentence, seconds = progress.start.call_args.args
@@ -186,10 +186,10 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert sentence.startswith("6 launches, about ")
     assert least < seconds < least + 6 * 6
     work = [call.args for call in progress.work.call_args_list]
-    assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in done]
+    assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in outcome]
     assert min(remaining for _, _, remaining in work) >= 0
-    said = [str(call.args[0]) for call in progress.say.call_args_list]
-    assert [line.split()[4] for line in said] == [launch.case for launch in done]
+    output = [str(call.args[0]) for call in progress.say.call_args_list]
+    assert [line.split()[4] for line in output] == [launch.case for launch in outcome]
     progress.end.assert_called_once()
 
 

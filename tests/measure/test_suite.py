@@ -314,8 +314,8 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
     write(root, "shop.py", _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS))
-    done = bench("compare", "--limit", "sql=0", "-o", "-")
-    comparison = Comparison.model_validate_json(done.out)
+    result = bench("compare", "--limit", "sql=0", "-o", "-")
+    comparison = Comparison.model_validate_json(result.out)
     (case,) = comparison.cases
     assert (case.case.endpoint.method, case.case.endpoint.path) == ("GET", "/books/{}")
     assert case.effects is not None
@@ -324,15 +324,18 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert [(e.base, e.head, e.place) for e in case.effects.differ if e.kind == "sql"] == [
         (1, 3, "app, shop.py:12")
     ]
-    assert done.code == 1
-    assert "sends 3 SQL statements instead of 1" in done.err
+    assert result.code == 1
+    assert "sends 3 SQL statements instead of 1" in result.err
     (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")
     assert plan.text.startswith("SCAN book instead of SEARCH book USING COVERING INDEX by_author")
     git(root, "checkout", "--quiet", ".")
-    done = bench("compare")
-    assert (done.code, "Nothing to judge: base and head do not differ." in done.out) == (0, True)
-    done = bench("compare", "--control", "--tests", str(root / "tests"))
-    assert "= same" in done.out
+    result = bench("compare")
+    assert (result.code, "Nothing to judge: base and head do not differ." in result.out) == (
+        0,
+        True,
+    )
+    result = bench("compare", "--control", "--tests", str(root / "tests"))
+    assert "= same" in result.out
     assert (root / "tests/test_shop.py").exists()  # the copies' tests are replaced, not ours
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
@@ -345,9 +348,9 @@ def test_base_keeps_its_own_code_beside_tests(bench: Bench, project: Project) ->
     write(root, "conftest.py", fixture)
     write(root, "shop/test_shop.py", _TEST.replace("test_books()", "test_books(one)"))
     for tests in ("shop", ".", "shop/test_shop.py"):
-        said = " ".join(bench("compare", "--tests", tests).out.split())
-        assert "sends 3 SQL statements instead of 1" in said
-        assert "fail on base" not in said
+        output = " ".join(bench("compare", "--tests", tests).out.split())
+        assert "sends 3 SQL statements instead of 1" in output
+        assert "fail on base" not in output
 
 
 def test_commands_of_the_environment_are_found(
@@ -394,9 +397,9 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
     for number in range(9):  # of so many, pytest's last words are their names
         write(root, f"api/test_shop_{number}.py", "import nowhere\n")
     (root / "api/test_shop.py").unlink()
-    done = bench("compare")
-    assert done.code == 3
-    assert "No module named 'nowhere'" in " ".join(done.out.split())
+    outcome = bench("compare")
+    assert outcome.code == 3
+    assert "No module named 'nowhere'" in " ".join(outcome.out.split())
     write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
     (root / "duetbench.toml").unlink()
     assert "no test makes a request" in bench("init", "--tests", "api").err
@@ -444,9 +447,9 @@ def test_what_tests_request_is_loaded_where_the_application_answers_alike(
 ) -> None:
     """What they write needs a copied database; data of the tests alone are not there."""
     root = project({"shop.py": _ORDERS, "tests/test_shop.py": _OF_ORDERS})
-    done = bench("init", "--tests", "tests", "--app", "shop:app")
+    result = bench("init", "--tests", "tests", "--app", "shop:app")
     assert "not written: 1 request, answered otherwise here: GET /item/seven: expected status" in (
-        " ".join(done.out.split())
+        " ".join(result.out.split())
     )
     keys = tomllib.loads((root / "duetbench.toml").read_text("utf-8"))
     assert keys == {"app": "shop:app", "tests": ["tests"], "requests": ["GET /items/1?q=a+b"]}
@@ -496,8 +499,8 @@ def fail():
     for name, text in files.items():
         write(root, name, text.format(times=2))
     names = ("shop.tasks:send", "shop.tasks:fail", "benchmarks.books:Books.time_titles")
-    done = bench("compare", *(word for name in names for word in ("--call", name)), "-o", "-")
-    comparison = Comparison.model_validate_json(done.out)
+    result = bench("compare", *(word for name in names for word in ("--call", name)), "-o", "-")
+    comparison = Comparison.model_validate_json(result.out)
     by_name = {case.case.endpoint.name: case for case in comparison.cases}
     timed = by_name["call benchmarks.books:Books.time_titles"].effects
     assert timed is not None
@@ -553,8 +556,8 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
     result = bench("compare", "--tests", "tests", "-o", "-")
     assert result.code == 1
     test = "tests/test_shop.py::test_books"
-    said = " ".join(result.err.split())
-    assert f"▼ worse: most of all {test} passes on base and fails on head" in said
+    output = " ".join(result.err.split())
+    assert f"▼ worse: most of all {test} passes on base and fails on head" in output
     findings = Comparison.model_validate_json(result.out).findings
     texts = {(f.case, f.text or f.why) for f in findings if f.verdict is Verdict.WORSE}
     assert texts == {

@@ -114,8 +114,8 @@ def test_archive_comes_from_the_mirrors_of_apt(
     httpserver.expect_request("/false/pool/python.tar").respond_with_data(b"tampered")
     programs.write("apt-get", tried)
     archive.write_bytes(b"tampered")
-    told = r"404 NOT FOUND.*expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"
-    with pytest.raises(SetupError, match=f"{remedy}.*{told}"):
+    sentence = r"404 NOT FOUND.*expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"
+    with pytest.raises(SetupError, match=f"{remedy}.*{sentence}"):
         source_archive(RECIPE)
 
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")

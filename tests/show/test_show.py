@@ -182,18 +182,18 @@ def a_comparison(**more: Any) -> Comparison:
 
 @pytest.mark.usefixtures("checkout")
 def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
-    found, stream = a_comparison(), io.StringIO()
-    path = save_comparison(found, tmp_path)
-    print_comparison(Console(file=stream, width=120, highlight=False), found)
+    actual, stream = a_comparison(), io.StringIO()
+    path = save_comparison(actual, tmp_path)
+    print_comparison(Console(file=stream, width=120, highlight=False), actual)
     assert "▼ worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
     assert called(["show", str(path), "-o", str(tmp_path / "c.md")]) == ""
-    assert (tmp_path / "c.md").read_text("utf-8") == report(found)
-    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
+    assert (tmp_path / "c.md").read_text("utf-8") == report(actual)
+    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == actual
 
 
 def acting(text: str) -> set[str]:
-    acts = {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+    acts = {item for item in text if unicodedata.category(item) == "Cc"} - {"\n", "\t"}
     return acts | ({"##["} if "##[" in text else set())
 
 

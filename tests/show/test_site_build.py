@@ -204,9 +204,9 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
             text = STATEMENT.sub("", part)
             wrong += [
                 f"{name}: {text}"
-                for found in SIZES.finditer(text)
-                if not BORNE.match(text[found.end() :])
-                if not (compared and text[: found.start()].endswith(("▲ ", "▼ ")))
+                for actual in SIZES.finditer(text)
+                if not BORNE.match(text[actual.end() :])
+                if not (compared and text[: actual.start()].endswith(("▲ ", "▼ ")))
             ]
     assert wrong == []
 
@@ -228,8 +228,8 @@ def test_no_release_has_two_sizes(site: Path) -> None:
     texts = [*(html for _, html in pages(site))]
     texts.append((site / "search.json").read_text("utf-8"))
     for text in texts:
-        found = QUOTED.findall(text) + FINDING.findall(text.replace("&nbsp;", " "))
-        for release, *size in found:
+        actual = QUOTED.findall(text) + FINDING.findall(text.replace("&nbsp;", " "))
+        for release, *size in actual:
             sizes.setdefault(release, set()).add((size[0], size[1]))
     assert {release: many for release, many in sizes.items() if len(many) > 1} == {}
     released = {path.parent.relative_to(site / "p") for path in site.glob("p/*/*/index.html")}

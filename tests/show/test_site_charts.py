@@ -48,19 +48,19 @@ def test_statements_stand_where_arithmetic_puts_them() -> None:
         answer(ours=Interval(8.0), published=None),
         answer(ours=None, verdict="not measured"),
     ]
-    axis = Axis.around(one.ours for one in answers if one.ours)
+    axis = Axis.around(item.ours for item in answers if item.ours)
     template = '{% from "forest.html.j2" import statements %}{{ statements(answers, axis) }}'
-    found = rows(environment().from_string(template).render(answers=answers, axis=axis))
-    assert [texts(row)[2:] for row in found] == [
+    actual = rows(environment().from_string(template).render(answers=answers, axis=axis))
+    assert [texts(row)[2:] for row in actual] == [
         ["holds expected ≥ 1.5, published 2.00", "2.00 (1.60…2.50)"],
         ["not decided expected ≤ 1.2, published 2.00", "1.00"],
         ["holds expected ≥ 1.5", "8.00"],
         ["not measured expected ≥ 1.5, published 2.00", "—"],
     ]
-    assert [row.get("class") for row in found] == ["better", "open", "better", ""]
-    assert places(found[0], "dot") == ["38.0%"]
-    assert places(found[0], "band") == ["28.04%"]  # 2 + 24 * (log2(1.5) + 0.5)
-    assert places(found[3], "dot") == []
+    assert [row.get("class") for row in actual] == ["better", "open", "better", ""]
+    assert places(actual[0], "dot") == ["38.0%"]
+    assert places(actual[0], "band") == ["28.04%"]  # 2 + 24 * (log2(1.5) + 0.5)
+    assert places(actual[3], "dot") == []
     assert Axis.around([]) is None
 
 
@@ -81,7 +81,7 @@ def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
     source = random.Random(5)
     values = [10 ** source.uniform(-3, 3) for _ in range(400)] + [1.0, 0.9996, 1e-3, 99.96]
     ends = [(1.0, 0.98, 1.02), (1.0, 0.5, 2.0), (1.0, 1.0, 1.0), (3.0, 2.9, 3.3)]
-    found = sites.node(
+    actual = sites.node(
         """
         const { interval, times } = await import(js + "/formats.js");
         result = [given.values.map(times),
@@ -90,7 +90,7 @@ def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
         {"values": values, "ends": ends},
     )
     spread = partial(formats.spread, trends.write)
-    assert found == [[*map(trends.write, values)], [spread(Interval(*one)) for one in ends]]
+    assert actual == [[*map(trends.write, values)], [spread(Interval(*item)) for item in ends]]
 
 
 def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_only() -> None:

@@ -177,6 +177,6 @@ def compared_by(
     pairs = pairs or make_pairs(base, head, "a package")
     pairs = starting(pairs) if start else pairs
     sides = Sides(base, head, folder, pairs, (), untouched=2, cross=cross)
-    told, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only, start=start)
-    session = Session(sides, extent, told, fake, clock=lambda: fake.now, **more)
+    sentence, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only, start=start)
+    session = Session(sides, extent, sentence, fake, clock=lambda: fake.now, **more)
     return session.measure(folder)

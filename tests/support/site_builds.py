@@ -88,8 +88,8 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
             ).model_copy(update={"order": place})
             for place in range(duets)
         )
-        found = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
-        cases.append(comparing.judged_case(name, *found, duets=tuple(samples)))
+        actual = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
+        cases.append(comparing.judged_case(name, *actual, duets=tuple(samples)))
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
@@ -101,8 +101,8 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
 
 def observed(name: str, base: str, head: str, effects: Effects) -> Comparison:
     """A comparison that saw what one request does."""
-    found = of_effects(runs.make_case(JSON), effects)
-    judged = comparing.judged_case(JSON, *found, effects=effects)
+    actual = of_effects(runs.make_case(JSON), effects)
+    judged = comparing.judged_case(JSON, *actual, effects=effects)
     return comparing.comparison_of(
         judged, id=name, counts_only=True, budget_seconds=None, reproduce="",
         base=SIDE(label=base), head=SIDE(label=head),

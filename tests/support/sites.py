@@ -31,7 +31,7 @@ def node(script: str, given: object = None) -> Any:
         {script}
         process.stdout.write(JSON.stringify(result));
     """
-    done = subprocess.run(
+    result = subprocess.run(
         [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
         input=json.dumps(given),
         capture_output=True,
@@ -39,8 +39,8 @@ def node(script: str, given: object = None) -> Any:
         check=False,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 def build_site(folder: Path, output: str = "site") -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def test_both_stacks_are_measured_as_they_were(
 ) -> None:
     """From the locks of then, installed, on the applications of now."""
     sessions = note_sessions(monkeypatch)
-    found = compare_stacks(
+    actual = compare_stacks(
         Checkout(bumps.root, "nightly"), bumps.candidate(), 90.0, reporter=QUIETLY
     )
     (session,) = sessions
@@ -110,7 +110,7 @@ def test_both_stacks_are_measured_as_they_were(
     assert session.sides.untouched == 0
     for problem in session.seen.reasons.values():  # what one request does was looked at
         assert "expected an application, found module" in problem
-    assert found.base.label == f"one of {run_of(19)}"
+    assert actual.base.label == f"one of {run_of(19)}"
     assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
@@ -171,8 +171,8 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     git(tiny, "add", "staged.txt")
     write(tiny, "apps/tiny/alone.py", "changed = True\n")
     main = git(tiny, "rev-parse", "HEAD")
-    done = command("observatory", "stack", "bump")
-    assert done.code == 0, done
+    result = command("observatory", "stack", "bump")
+    assert result.code == 0, result
     there = Path(origin.address)
     tip = git(there, "rev-parse", lock_branch.BRANCH)
     shown = git(there, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
@@ -186,11 +186,11 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     status = git(tiny, "status", "--porcelain").split()
     assert sorted(status) == ["A", "M", "apps/tiny/alone.py", "staged.txt"]
     assert git(tiny, "worktree", "list").count("\n") == 0
-    told = (tmp_path / "output").read_text().split()
-    assert [word for word in told if word in {main, tip}] == [main, tip]
+    sentence = (tmp_path / "output").read_text().split()
+    assert [word for word in sentence if word in {main, tip}] == [main, tip]
 
-    done = command("observatory", "stack", "bump")
-    assert done.out == f"no package moved\ncommit {tip}\n"
+    result = command("observatory", "stack", "bump")
+    assert result.out == f"no package moved\ncommit {tip}\n"
 
 
 @pytest.mark.real
@@ -235,11 +235,11 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     theirs = tmp_path / "theirs"
     commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
     git(theirs, "push", "--quiet", "origin", lock_branch.BRANCH)
-    found, _ = lock_branch.advance(tiny, origin, lambda _: ())
+    actual, _ = lock_branch.advance(tiny, origin, lambda _: ())
     assert chain(origin)[0] == f"Code of {main[:12]}"
-    assert git(tiny, "diff", "--name-only", found, main).split() == [LOCK]
-    assert git(tiny, "show", f"{found}:{LOCK}") == "beta==9"  # its packages have a room
-    assert lock_branch.advance(tiny, origin, lambda _: ()) == (found, ())
+    assert git(tiny, "diff", "--name-only", actual, main).split() == [LOCK]
+    assert git(tiny, "show", f"{actual}:{LOCK}") == "beta==9"  # its packages have a room
+    assert lock_branch.advance(tiny, origin, lambda _: ()) == (actual, ())
 
 
 @pytest.mark.real
@@ -258,9 +258,9 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
             tips.append(theirs)
         return renew_locks(Checkout(root), QUIET)
 
-    told: list[str] = []
-    mine, _ = lock_branch.advance(tiny, origin, renew, say=told.append)
-    assert len(told) == 1
+    sentence: list[str] = []
+    mine, _ = lock_branch.advance(tiny, origin, renew, say=sentence.append)
+    assert len(sentence) == 1
     assert chain(origin) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine}~1") == tips[0]
 
@@ -275,7 +275,7 @@ class Ratios:
         ((base, head),) = (pair.sides for pair in pairs)
         self.first.append(head_first)
         versions = [side.testbed.stacks["one"].packages for side in (base, head)]
-        assert all(one["wrap"][0] == one["core"][0] for one in versions)
+        assert all(item["wrap"][0] == item["core"][0] for item in versions)
         grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
         figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
         return (make_duet(head.case.id, order, *figures, head_first=head_first),)
@@ -295,16 +295,16 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
     write(root, "apps/tiny/dependent.py", "import beta, core, gamma, wrap\n\napp = beta\n")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    found = []
+    actual = []
     with serving(monkeypatch, tmp_path / "uv") as index:
         for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
             text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
-            found.append(text)
+            actual.append(text)
             write(root, "apps/stacks/one.txt", text)
-        yield found[0], found[1]
+        yield actual[0], actual[1]
 
 
 DEPENDENT: Final = "tiny/dependent/py3.14"
@@ -327,7 +327,7 @@ def test_a_release_is_found_between_two_locks(
     cause = find(*four, ratios)
     assert ratios.first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
-    assert [(one.package, one.previous, one.version) for one in share.releases] == [
+    assert [(item.package, item.previous, item.version) for item in share.releases] == [
         ("gamma", "1.0", "2.0")
     ]
     assert share.interval.estimate == pytest.approx(1.05)

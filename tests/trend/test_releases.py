@@ -31,16 +31,16 @@ def results_of(*points: Points) -> Mapping[str, Result]:
 
 def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
     (result,) = results_of(base, head).values()
-    return {one.case: one for one in result.effects if one.metric == CPU}
+    return {item.case: item for item in result.effects if item.metric == CPU}
 
 
 def test_errors_of_two_releases_add_in_quadrature() -> None:
     """0.003 and 0.004 make 0.005, with 18 degrees of freedom (625 / 33.7): t is 2.1009."""
-    one = effects(FIRST, THIRD)[JSON]
-    assert one.ratio.estimate == pytest.approx(1.2)
+    item = effects(FIRST, THIRD)[JSON]
+    assert item.ratio.estimate == pytest.approx(1.2)
     half = 2.1009 * 0.005
-    assert one.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
-    assert one.verdict is Verdict.WORSE
+    assert item.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
+    assert item.verdict is Verdict.WORSE
     swapped = effects(
         release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
         release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),

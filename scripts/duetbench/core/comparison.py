@@ -142,10 +142,10 @@ class Effects(Frozen):
     def figure(self, kind: str, side: Literal[0, 1]) -> float | None:
         """How often a side's request has an effect, or the bytes that it keeps; None: unknown."""
         if kind == KEPT:
-            kept = (self.kept_base, self.kept_head)[side]
-            if kept is None:
+            memory = (self.kept_base, self.kept_head)[side]
+            if memory is None:
                 return None
-            return kept.bytes if kept.course == "constant" else 0.0
+            return memory.bytes if memory.course == "constant" else 0.0
         if kind in self.unsteady:
             return None
         return next((both[side] for name, both in self.totals.items() if name == kind), 0.0)
@@ -469,5 +469,5 @@ class Comparison(Artefact):
 
     def of(self, case: str, subject: str) -> Finding | None:
         """The finding on a subject in a case; None if there is none."""
-        found = (f for f in self.findings if (f.case, f.subject) == (case, subject))
-        return next(found, None)
+        findings = (f for f in self.findings if (f.case, f.subject) == (case, subject))
+        return next(findings, None)

@@ -144,9 +144,10 @@ def _name(name: str, file: str, folder: Path) -> Name:
 
 def median(profiles: Sequence[Profile]) -> Profile:
     """The median of each chain over some profiles of the same code."""
-    every = dict.fromkeys(chain for one in profiles for chain in one.chains)
+    every = dict.fromkeys(chain for profile in profiles for chain in profile.chains)
     middle = {
-        chain: statistics.median(one.chains.get(chain, 0.0) for one in profiles) for chain in every
+        chain: statistics.median(profile.chains.get(chain, 0.0) for profile in profiles)
+        for chain in every
     }
     return replace(profiles[0], chains=middle)
 

@@ -255,10 +255,12 @@ def compare(base: Activity, head: Activity) -> Effects:
             continue
         rounds = [{round_.total() / paths for round_ in side} for side in both]
         if kind == "function":  # a few calls more or less are no other work
-            rounds = [_typical(found) for found in rounds]
-        names = [name for name, found in zip(SIDES, rounds, strict=True) if len(found) > 1]
+            rounds = [_typical(figures) for figures in rounds]
+        names = [name for name, figures in zip(SIDES, rounds, strict=True) if len(figures) > 1]
         if names:
-            spread = (f"{min(found):g} to {max(found):g}" for found in rounds if len(found) > 1)
+            spread = (
+                f"{min(figures):g} to {max(figures):g}" for figures in rounds if len(figures) > 1
+            )
             unsteady[kind] = ", ".join(map("{} in {}".format, spread, names))
             continue
         old, new = totals[kind] = rounds[0].pop(), rounds[1].pop()
@@ -271,7 +273,7 @@ def compare(base: Activity, head: Activity) -> Effects:
     if plans := [*_plans(base, head)]:
         totals["plan"] = float(len(plans)), float(len(plans))
         differ += plans
-    found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
+    replies = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
     return Effects(
         differ=tuple(differ),
         totals=totals,
@@ -282,7 +284,7 @@ def compare(base: Activity, head: Activity) -> Effects:
                 what=short(head.hide(base.hide(difference[0])), _LONGEST),
                 broken=difference[1],
             )
-            for path, difference in zip(head.paths, found, strict=True)
+            for path, difference in zip(head.paths, replies, strict=True)
             if difference
         ),
         length=min(reply["length"] for reply in head.answers[0]),
@@ -302,26 +304,26 @@ def _typical(figures: set[float]) -> set[float]:
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
     """Count what a side did in each round, by kind and text."""
-    found: dict[Any, Counts] = defaultdict(lambda: [Counter() for _ in side.events])
+    counts: dict[Any, Counts] = defaultdict(lambda: [Counter() for _ in side.events])
     for index, events in enumerate(side.events):
         for kind, text, _ in events:
-            found[kind][index][text] += 1
-    found["function"] = [Counter({"": calls}) for calls in side.calls if calls]
-    return found
+            counts[kind][index][text] += 1
+    counts["function"] = [Counter({"": calls}) for calls in side.calls if calls]
+    return counts
 
 
 def _details(
     kind: EffectKind, both: Sequence[Counts], base: Activity, head: Activity
 ) -> Iterator[RequestEffect]:
     """Yield what one side does more often than the other, the largest difference first."""
-    found = []
+    effects = []
     for text in {text for side in both for round_ in side for text in round_}:
         times = [{round_[text] for round_ in side} for side in both]
         if all(len(some) == 1 for some in times) and times[0] != times[1]:
-            found.append((text, times[0].pop(), times[1].pop()))
-    found.sort(key=lambda each: (-abs(each[2] - each[1]), each[1] > each[2], each[0]))
+            effects.append((text, times[0].pop(), times[1].pop()))
+    effects.sort(key=lambda each: (-abs(each[2] - each[1]), each[1] > each[2], each[0]))
     paths = max(1, len(head.paths))
-    for text, old, new in found[:DETAILS]:
+    for text, old, new in effects[:DETAILS]:
         place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
 

@@ -135,7 +135,7 @@ def plain(name: object) -> str:
     A path in the folder of a launch, or in the copy of a revision, is one from the application's
     own folder, or from `tmp`.
     """
-    known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", _text(name))
+    known = _SCRATCH.sub(lambda match: "" if match[0].endswith("/") else "*", _text(name))
     return _RANDOM.sub("*", known)[:_LONGEST]
 
 

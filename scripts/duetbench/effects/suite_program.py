@@ -310,9 +310,9 @@ def _django(log: Log, method: Method) -> Method:
     def call(self: Any, environ: Any) -> Any:
         with log.request(environ["REQUEST_METHOD"], environ["PATH_INFO"]) as request:
             request.read(environ)
-            found = method(self, environ)
-            _read_django(request, found)
-            return found
+            response = method(self, environ)
+            _read_django(request, response)
+            return response
 
     return call
 
@@ -321,19 +321,19 @@ def _django_async(log: Log, method: Method) -> Method:
     async def call(self: Any, scope: Any) -> Any:
         with log.request(scope["method"], scope["path"]) as request:
             request.body = None  # a stream, which is read once
-            found = await method(self, scope)
-            _read_django(request, found)
-            return found
+            response = await method(self, scope)
+            _read_django(request, response)
+            return response
 
     return call
 
 
-def _read_django(request: Request, found: Any) -> None:
-    served = getattr(found, "wsgi_request", None) or getattr(found, "asgi_request", None)
+def _read_django(request: Request, response: Any) -> None:
+    served = getattr(response, "wsgi_request", None) or getattr(response, "asgi_request", None)
     if (match := getattr(served, "resolver_match", None)) is not None:
         request.route = f"/{match.route.lstrip('^/')}"
-    content = b"" if found.streaming else found.content
-    request.response = found.status_code, found.items(), content
+    content = b"" if response.streaming else response.content
+    request.response = response.status_code, response.items(), content
 
 
 CLIENTS = (

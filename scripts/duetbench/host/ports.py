@@ -59,7 +59,7 @@ def listeners(port: int, members: Iterable[psutil.Process] = ()) -> list[str]:
     # Reading the sockets of every process takes 0.1 s.
     if listening(port) <= {socket for pid in pids for socket in _sockets(pid)}:
         return []
-    found = {
+    sockets = {
         connection.pid
         for connection in psutil.net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
@@ -67,7 +67,7 @@ def listeners(port: int, members: Iterable[psutil.Process] = ()) -> list[str]:
         and address.port == port
     }
     hidden = "a process that this user may not see"
-    names = (describe(pid) if pid else hidden for pid in found if pid not in pids)
+    names = (describe(pid) if pid else hidden for pid in sockets if pid not in pids)
     return [f"{name} listens on it" for name in names]
 
 

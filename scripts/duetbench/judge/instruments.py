@@ -109,8 +109,8 @@ def by_turns(
     launches = [launch(side) for side in sides[::step]]
     before, after = launches[::step]
     flags = [
-        tuple(flag for flag in one.flags if flag.name != FlagName.NOT_STEADY)
-        for one in (before, after)
+        tuple(flag for flag in side.flags if flag.name != FlagName.NOT_STEADY)
+        for side in (before, after)
     ]
     void = any(flag.kind == "void" for some in flags for flag in some)
     return Duet(

@@ -272,9 +272,9 @@ class Observation(Facts):
             "warm_up": self.warm_up.seconds,
         }
         if "client_cores" in figures:
-            clients = [one.generation.client_cores or 0.0 for one in ours]
+            clients = [usage.generation.client_cores or 0.0 for usage in ours]
             self.client_beside = sum(clients) - clients[0]
-            known = sum(clients) + sum(one.cores for one in ours)
+            known = sum(clients) + sum(usage.cores for usage in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         rows, status = self.generation.rows, self.case.endpoint.expect.status

@@ -205,8 +205,8 @@ def growth(
     at, sizes = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
     answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
     increases, half = np.diff(sizes), len(sizes) // 2
-    found = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
-    return found and found[:2]
+    slope = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
+    return slope and slope[:2]
 
 
 def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:

@@ -171,7 +171,7 @@ def _require_concluded(value: Change, candidate: Change) -> None:
     for name in _OF_CANDIDATES:
         require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
     series = {*candidate.all_series, *candidate.unplayed}
-    series |= {one for step in candidate.steps for one in (step.series, step.series.judged)}
+    series |= {item for step in candidate.steps for item in (step.series, step.series.judged)}
     for other in {*value.all_series, *value.unplayed} - series:
         raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
     if any(share.commits or not share.releases for share in value.shares):

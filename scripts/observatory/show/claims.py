@@ -182,8 +182,14 @@ def compared(
 ) -> Iterator[Evidence]:
     """Return what comparisons of two interpreters or settings say of two cases."""
     sides = [_cell(above), _cell(below)]
-    of_two = (one for one in comparisons if one.base.kind in {"interpreter", "setting"})
-    for record, case in ((one, row.case) for one in of_two for row in one.cases):
+    of_two = (
+        comparison
+        for comparison in comparisons
+        if comparison.base.kind in {"interpreter", "setting"}
+    )
+    for record, case in (
+        (comparison, row.case) for comparison in of_two for row in comparison.cases
+    ):
         finding = record.of(case.id, metric)
         cells = [_cell(case), _cell(_as_base(record, case))]
         if finding is None or sides not in (cells, cells[::-1]):

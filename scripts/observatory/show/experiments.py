@@ -112,7 +112,7 @@ def experiment(
     best: dict[str, CaseSummary] = {}
     for run, case in measured:
         if run.run.machine.id == launches.most_common(1)[0][0]:
-            best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
+            best[case.id] = max(best.get(case.id, case), case, key=lambda summary: summary.measured)
     section = Section(
         name,
         about.question,

@@ -136,8 +136,8 @@ def _of_asv(model: type[AsvFile], data: bytes, name: str) -> AsvFile:
     try:
         return model.model_validate(json.loads(data), strict=True)
     except (ValueError, RecursionError) as problem:
-        found = files.first_problem(problem) if isinstance(problem, ValidationError) else problem
-        raise RecordError(f"{name}: expected {model.noun}, found: {found}") from problem
+        reason = files.first_problem(problem) if isinstance(problem, ValidationError) else problem
+        raise RecordError(f"{name}: expected {model.noun}, found: {reason}") from problem
 
 
 KINDS: Final = (
@@ -208,8 +208,10 @@ def read_all(
     kind: type[_Record], results: Path, problems: list[str] | None = None
 ) -> list[_Record]:
     """All values of a kind; problems of unreadable files go to `problems`, or raise."""
-    found, read_one = files.paths(kind, results), partial(read_at, kind, results)
-    return list(map(read_one, found)) if problems is None else read_each(found, read_one, problems)
+    places, read_one = files.paths(kind, results), partial(read_at, kind, results)
+    return (
+        list(map(read_one, places)) if problems is None else read_each(places, read_one, problems)
+    )
 
 
 def read_each(

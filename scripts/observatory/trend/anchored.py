@@ -193,7 +193,7 @@ class Measurement(Loop):
 
     def points(self) -> Points:
         """Return the points of its cases so far, and which have none."""
-        cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
+        cases, lost = list[CasePoints](), {absence.case: absence.reason for absence in self.lost}
         for pair in self.pairs:
             case, points = pair.case, list[AnchoredPoint]()
             if pair.void or len(pair.usable) < 2:
@@ -285,11 +285,11 @@ def measure(
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
-        for one in order:
-            lock = partial(one.lock, base.base.subject, reporter)
-            with base.head(one.label, lock) as (side, lost):
+        for point in order:
+            lock = partial(point.lock, base.base.subject, reporter)
+            with base.head(point.label, lock) as (side, lost):
                 # Instruments of its own: what they copy of a set is removed with it.
                 own, sides = Real(), (base.base, side)
-                measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
+                measurement = Measurement(anchor, point, sides, lost, own, reporter, effort, keep)
                 if measurement.pairs or lost:
                     yield measurement.measure()

@@ -46,7 +46,7 @@ def without_known(wanted: Sequence[Wanted], results: Path, anchor: Anchor) -> li
     for file in kinds.read_all(Points, results):
         if (file.machine.id, file.anchor, file.origin) == origin:
             known.setdefault(file.label, set()).update(case.case for case in file.cases)
-    return [replace(one, known=known.get(one.label, ())) for one in wanted]
+    return [replace(stack, known=known.get(stack.label, ())) for stack in wanted]
 
 
 def dates(first: date, last: date) -> tuple[date, ...]:

@@ -170,12 +170,12 @@ def axes(files: Iterable[Points]) -> tuple[ReleaseAxis, ...]:
         if file.release is not None:
             key = (canonicalize_name(file.release.package), file.machine.id, file.anchor)
             groups.setdefault(key, {}).setdefault(file.version, []).append(file)
-    found = []
+    rows = []
     for (package, _, anchor), versions in groups.items():
         newest = max((group[-1] for group in versions.values()), key=lambda file: file.started)
         releases = tuple(join(versions[version]) for version in sorted(versions, key=order))
-        found.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
-    return tuple(sorted(found, key=lambda axis: (axis.package, -axis.last.timestamp())))
+        rows.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
+    return tuple(sorted(rows, key=lambda axis: (axis.package, -axis.last.timestamp())))
 
 
 class Neighbours(NamedTuple):

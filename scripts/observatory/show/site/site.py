@@ -175,7 +175,10 @@ class Site:
             (addresses.CHANGES, of.changes),
             (addresses.COMPARISONS, of.comparisons),
         ):
-            files |= {one.id: (raw(folder, one.id), self.results / one.path) for one in records}
+            files |= {
+                record.id: (raw(folder, record.id), self.results / record.path)
+                for record in records
+            }
         return files
 
     def quote(self, record: Change) -> ReleaseEffect | None:
