@@ -91,7 +91,7 @@ def verbs() -> dict[str, Any]:
         (("duetbench", "--version"), ()),
         (("observatory", "--help"), ()),
         (("duetbench", "show", "--help"), ("options", "show")),
-        (("observatory", "history", "pull", "--help"), ("history",)),
+        (("observatory", "stack", "lock", "--help"), ("options", "stack")),
     ],
     ids=" ".join,
 )

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,14 +14,12 @@ import foreign
 import site_builds
 from bare import QUIET
 from bench import PROJECT, invoke
-from duetbench.core.errors import DuetbenchError
 from duetbench.host import files
 from foreign import MACHINES
 from observatory.github import issues
 from observatory.show import addresses
 from observatory.show.site import build, story
 from observatory.store import kinds
-from observatory.store.night import outcome
 from observatory.trend import candidates, confirm, reading
 from repos import git, keep
 
@@ -52,8 +49,6 @@ class Scene:
 
         Return the site's notes.
         """
-        with suppress(DuetbenchError):  # the file does not enter the history, but is read below
-            kinds.collect(self.results)
         sources = reading.read(self.results)
         candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
         confirm.close(sources.changes)
@@ -76,7 +71,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     at = keep(made.root)
     nights = [foreign.shard_run(number) for number in (1, 2)]
     record, evidence = foreign.judge_candidate()
-    night = (*nights, outcome(foreign.night(), nights), foreign.points())
+    night = (*nights, foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
     compared = site_builds.make_comparison(site_builds.JSON, duets=3)
     for one in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
@@ -137,7 +132,8 @@ def test_a_bad_file_costs_itself_alone(
     assert [one["stack"] for one in index["graph_param_list"]] == ["current"]
 
     monkeypatch.setattr(build, "LIMIT", 0.01)
-    for words in (("detect",), ("site", "-o", scene.output)):
+    file = scene.output.with_name("candidates.json")
+    for words in (("detect", "-o", file), ("site", "-o", scene.output)):
         done = invoke(capsys, monkeypatch, ("observatory", *words))
         assert done.code == 0, done
     assert "asv publish within 0.01 s failed (exit code 124)" in done.out

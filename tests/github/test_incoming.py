@@ -36,7 +36,6 @@ from observatory.github import incoming
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
-from observatory.store.kinds import final
 from steps import BASE, HEAD, Step
 from synthetic import share
 
@@ -87,7 +86,9 @@ def test_an_honest_night_is_accepted_as_it_is() -> None:
     assert (len(result.accepted), result.refused) == (6, {})
     every = {path: data for contents in sent.values() for path, data in contents.items()}
     del every["asv/benchmarks.json"]
-    assert result.accepted == {final(path): data for path, data in every.items()}
+    assert result.accepted == {
+        path.replace(files.PARTIAL, ".json"): data for path, data in every.items()
+    }
 
 
 def stacked(**changes: Any) -> Run:
@@ -334,11 +335,22 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(step: Step) -> No
     }.items():
         step.github.leave(7, name, zipped(contents))
     plan, target = files.write(step.folder / "night.json", night()), step.folder / "out"
-    done = step("accept", "shard-*", "--plan", plan, "--to", target)
+    words = ("--plan", plan, "--to", target)
+    done = step("accept", "shard-*", *words)
     assert done.code == 1, done
     lines = done.out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["accepted", *["refused"] * 3]
+    kinds = ["accepted", *["missing"] * 2, *["refused"] * 3]
+    assert [line.split(":")[0] for line in lines] == kinds
     assert [path.name for path in target.rglob("*.json")] == [f"{shard_run(1).id}.json"]
     assert step.summary.startswith("**1 accepted, 3 refused**")
     outside = re.sub(r"`[^`\n]*`", "", step.summary)
     assert not {"<img", "::", "LD_PRELOAD", "<"} & set(re.split(r"[\s=]", outside))
+
+    # Of a single shard nothing else is missing; what is there already stays as it is.
+    assert step("accept", "shard-1", *words).code == 0
+    assert step("accept", "shard-3", *words).code == 3
+    (file,) = target.rglob("*.json")
+    file.write_text("other")
+    done = step("accept", "shard-1", *words)
+    assert (done.code, "is never rewritten" in done.out) == (1, True)
+    assert file.read_text() == "other"

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,6 +13,7 @@ from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.core.model import Run
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
@@ -19,7 +21,7 @@ from observatory.github import incoming, issues, requests, sandbox
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change
-from observatory.store.night import NightPlan
+from observatory.store.night import NightPlan, missing
 from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
@@ -29,7 +31,9 @@ _COMPARISON: Final = "comparison"
 
 def accept_command(
     names: Annotated[str, Argument(help="Names of this run's artifacts, as a glob.")],
-    target: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for accepted files.")],
+    results: Annotated[
+        Path, Option("--to", metavar="FOLDER", help="Results folder for accepted files.")
+    ],
     plan: Annotated[
         Path | None, Option("--plan", metavar="FILE", help="They are shards of this night's plan.")
     ] = None,
@@ -40,15 +44,16 @@ def accept_command(
 ) -> None:
     """Fetch artifacts of measuring machines, check them, and write the valid ones.
 
-    $ observatory accept 'shard-*' --plan night.json --to accepted
+    $ observatory accept 'shard-*' --plan night.json --to history/results
 
     Odd names, and too many or too large files are refused. The rest is checked strictly, and must
     be what was requested: the plan's cases, commit, locks and machines, or its candidates. Nothing
-    is executed. A refused artifact does not affect the others.
+    is executed. A refused artifact does not affect the others. A measurement that is there already
+    is never replaced by another one.
 
     Give one of --plan and --candidates. Needs GITHUB_TOKEN with actions: read. Exit code 0: all
-    that arrived was accepted. 1: something was refused, the rest was written. 3: all was refused.
-    What is missing, `history push` says. 4: GitHub could not list them; nothing is written.
+    is here. 1: something was refused, or is missing in these shards; the rest was written. 3:
+    nothing usable arrived. 4: GitHub could not list the artifacts; nothing is written.
     """
     if (plan is None) == (candidates is None):
         raise UsageError("expected --plan FILE or --candidates FILE")
@@ -58,25 +63,34 @@ def accept_command(
     for lock in map(project.lock, project.stacks):
         packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
         locks[lock.name] = incoming.Lock(lock.digest, packages)
+    lines = list[str]()
     if plan is not None:
-        accepted, others = incoming.night(files.read(NightPlan, plan), sent, locks, now)
+        night = files.read(NightPlan, plan)
+        accepted, others = incoming.night(night, sent, locks, now)
+        shards = [s.number for s in night.shards if fnmatchcase(f"shard-{s.number}", names)]
+        texts = (data for path, data in accepted.items() if kinds.kind_of(path) is Run)
+        runs = [files.parse(Run, data, "the file") for data in texts]
+        lines = [f"missing: {sentence}" for sentence in missing(night, shards, runs)]
+        usable = any(result.usable for run in runs for result in run.results)
     else:
         known = files.read(Candidates, candidates or Path()).candidates
         accepted, others = incoming.verdicts(known, sent, locks)
-    target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
+        usable = bool(accepted) or not sent
     for path, data in accepted.items():
-        files.replace(target / path, data)
-    lines = [
-        f"refused: artifact {name}: {reason}" for name, reason in {**refused, **others}.items()
-    ]
-    heading = f"**{len(accepted)} accepted, {len(lines)} refused**\n\n"
+        file = results / path
+        if file.is_file() and kinds.kind_of(path) in kinds.MEASURED and file.read_bytes() != data:
+            refused[path] = "the history has other bytes under this name, and is never rewritten"
+            continue
+        files.replace(file, data)
+        Console().say(f"accepted: {path}")
+    lines += [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
     # Untrusted text is shown as code, which it cannot end.
-    write_summary(heading + "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines))
-    for line in [*(f"accepted: {path}" for path in accepted), *lines] or ["nothing arrived"]:
+    items = "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines)
+    write_summary(f"**{len(accepted)} accepted, {len(refused) + len(others)} refused**\n\n{items}")
+    for line in lines:
         Console().say(line)
-    actions.outputs({"fetched": "true"})
-    if lines:
-        raise Exit(1 if accepted else 3)
+    if lines or not usable:
+        raise Exit(1 if usable else 3)
 
 
 def sandbox_command(

@@ -21,7 +21,7 @@ from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.host import files
 from observatory.store.change import Change
-from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
+from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, kind_of, parse
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
 
@@ -64,8 +64,9 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
     def check(artifact: str, files: Files) -> None:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
             raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
-        # asv's list of its benchmarks is rebuilt from the suites.
-        contents = {final(path): data for path, data in files.items() if path != _LIST}
+        # A killed shard's run is kept as a partial one; asv's list is rebuilt from the suites.
+        names = {path: re.sub(r"\.partial\.json$", ".json", path) for path in files}
+        contents = {names[path]: data for path, data in files.items() if path != _LIST}
         values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
         results = [value for value in values.values() if isinstance(value, Run | Points)]
         if not results:
@@ -186,13 +187,13 @@ def require_known(what: str, known: Collection[str], names: Iterable[str]) -> No
         raise ArtifactError(f"{printable(stranger)}, which is no {what} of this checkout")
 
 
-def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
+def _stored(path: str, data: bytes, models: Collection[type[Artefact]]) -> Any:
     """Read a file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
-    if kind is None or kind.model not in models:
+    if kind is None or kind not in models:
         names = dict.fromkeys(model.noun for model in models)
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
-    value = kind.read(data, path, "the file")
+    value = parse(kind, data, path, "the file")
     archives.require_plain(json.loads(data))
     return value
 

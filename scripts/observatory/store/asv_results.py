@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duetbench.core.errors import RecordError
 from duetbench.host import files
 from observatory.store import kinds
-from observatory.store.kinds import kind_of
+from observatory.store.kinds import AsvMachine, AsvResults
 
 if TYPE_CHECKING:
     from asv.results import Results
@@ -106,12 +106,9 @@ def _usable(results: Path, benchmarks: Any, problems: list[str]) -> Sequence[tup
 
     def load(path: Path) -> tuple[Path, Results]:
         for file in (path.with_name(_MACHINE), path):
-            below = f"asv/{file.parent.name}/{file.name}"
-            if (kind := kind_of(below)) is None:
-                raise RecordError(
-                    f"{file}: expected a name that duetbench gives to a file of asv's"
-                )
-            kind.read(files.contents(file), below, str(file))
+            kind = AsvMachine if file.name == _MACHINE else AsvResults
+            place = f"asv/{file.parent.name}/{file.name}"
+            kinds.parse(kind, files.contents(file), place, str(file))
         result = Results.load(str(path), machine_name=path.parent.name)
         _snapshot([result], benchmarks)
         return path, result

@@ -1,4 +1,4 @@
-"""`results/` → nights, changes, comparisons and records of nights.
+"""`results/` → nights, changes and comparisons.
 
 A file that cannot be read is named among the problems, and the rest is read: the history is never
 rewritten, so a bad file stays.
@@ -20,7 +20,6 @@ from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Change
-from observatory.store.night import NightRecord
 from observatory.store.points import Points, join
 from observatory.trend.table import Table, tables
 
@@ -37,7 +36,6 @@ class Sources:
     changes: tuple[Change, ...] = ()  # confirmed by duets
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
-    night_records: tuple[NightRecord, ...] = ()
     # All files of points: those of dated stacks without what is in `tables`.
     points: tuple[Points, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
@@ -74,7 +72,6 @@ def read(results: Path, *, with_runs: bool = True) -> Sources:
         planned = {case: path.stem for path, own in read_runs for case in own}
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
-    records = kinds.read_all(NightRecord, results, problems)
     return Sources(
         tables=trends,
         runs={path.stem: path for path in paths},
@@ -83,7 +80,6 @@ def read(results: Path, *, with_runs: bool = True) -> Sources:
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
-        night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
         points=tuple(points),
         notes=notes,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),

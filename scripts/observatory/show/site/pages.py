@@ -289,7 +289,6 @@ def _front(site: Site) -> Context:
         "chart": chart,
         "finding": finding,
         "headline": case,
-        "record": next(iter(site.sources.night_records[-1:]), None),
         "slower": len({site.story(change) for change in worse}),
         "rows": story.rows(site, sorted(year, key=lambda quote: -quote.size)[:_DRAWN]),
         "problems": (*site.sources.problems, *site.broken),
