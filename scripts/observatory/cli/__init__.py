@@ -10,7 +10,7 @@ VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
     "measure": ("night", "Measure experiments, or a machine's share of a night."),
     "compare": ("compare", "Compare two versions of the experiments."),
-    "anchor": ("anchor", "The stack that trend points are measured against."),
+    "anchor": ("anchor", "Measure a shard of a night against the anchor: points of trends."),
     "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
     "stack": ("stack", "The stacks under test and their locks."),

@@ -57,7 +57,7 @@ def plan_command(
     $ observatory plan --output night.json --select 'asgi-wsgi/*'
 
     A machine launches the shard's cases (`observatory measure`). If an anchor is declared, it also
-    measures them against it (`observatory anchor run --plan`). Each day has another order, so that
+    measures them against it (`observatory anchor --plan`). Each day has another order, so that
     a night that ends early does not always lack the same cases.
     """
     console = Console()

@@ -133,7 +133,9 @@ def _case(site: Site, case: str) -> Context:
             for record, quote in quoted
             if not quote and record.series.case == case
         ],
-        "command": shlex.join(("observatory", "anchor", "run", "--select", glob.escape(case))),
+        "command": shlex.join(
+            ("observatory", "measure", "--profile", "nightly", "--select", glob.escape(case))
+        ),
     }
 
 
