@@ -176,7 +176,8 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
         scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
     span = ("--until", "2026-03-20", "--results", scene.results)
     dates = ("backfill", "--since", "2026-01-01", *span)
-    assert scene.call(*dates).code == 1
+    done = scene.call(*dates)
+    assert done.code == 1, done.err
     done = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
     assert done.code == 1, done
     made = {one.label: one for one in read(scene)}

@@ -103,7 +103,7 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
     # Files that are none of ours.
     ("at most 4,000,000 bytes of a night", (run(), {"run.json": bytes(4_000_001)})),
     ("'GITHUB_ENV', which is none of", (run(), {"GITHUB_ENV": b"LD_PRELOAD=/tmp/x.so"})),
-    ("expected a run or anchored points, found none", inside()),
+    ("expected a run or anchored points", inside()),
     ("expected it at runs/",
      {path.replace(MACHINES[0].id, "y"): data for path, data in artifact(run()).items()}),
     ("Extra inputs", {path: b'{"x": 1,' + data[1:] for path, data in artifact(run()).items()}),
@@ -130,7 +130,7 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
     ("anchor: expected 2026-11", pointed(anchor="2026-10")),
     ("a case twice", pointed(cases=(POINT, POINT))),
     ("is in the future", pointed(when="2026-11-22T10:00:00Z")),
-    ("a second run, or file of points", (pointed(id=f"{NIGHT}-0a0a0a-s1"), pointed())),
+    ("found none, or a second one", (pointed(id=f"{NIGHT}-0a0a0a-s1"), pointed())),
     ("'inprocess/a/data.json', which is no case of shard 1",
      pointed(cases=(replace(POINT, case="inprocess/a/data.json"),))),
     ("'x', which is no case of shard 1", pointed(missing=(Missing(case="x", reason="y"),))),

@@ -59,9 +59,8 @@ class Acceptance(NamedTuple):
 
 def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetime) -> Acceptance:
     """Check the artifacts of a night's shards, by their names."""
-    accepted: dict[str, bytes] = {}
 
-    def check(artifact: str, files: Files) -> None:
+    def check(artifact: str, files: Files) -> Files:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
             raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
         # A killed shard's run is kept as a partial one; asv's list is rebuilt from the suites.
@@ -69,13 +68,11 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
         contents = {names[path]: data for path, data in files.items() if path != _LIST}
         values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
         results = [value for value in values.values() if isinstance(value, Run | Points)]
-        if not results:
-            raise ArtifactError("expected a run or anchored points, found none")
+        if not results or len({type(value) for value in results}) < len(results):
+            raise ArtifactError("expected a run or anchored points, found none, or a second one")
         for value in results:
             _require_planned(value, plan, locks, now)
             require("artifact", f"shard-{value.shard}", artifact)
-        if len({type(value) for value in results}) < len(results):
-            raise ArtifactError("a second run, or file of points, of one shard")
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
         for path, value in values.items():
@@ -83,10 +80,9 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
                 require("machine of asv's results", {path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
                 require("commit of asv's results", plan.commit, value.commit_hash)
-        # If one machine had two shards, both files are good: the first one stays.
-        accepted.update({**contents, **accepted})
+        return contents
 
-    return Acceptance(accepted, _check_each(sent, check))
+    return _accept(sent, check)
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
@@ -135,12 +131,11 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
 
     Only candidates may be judged, and only packages of theirs or of the checkout's locks named.
     """
-    accepted: dict[str, bytes] = {}
     by_id = {candidate.id: candidate for candidate in candidates}
     packages = {move.package for candidate in candidates for move in candidate.packages}
     packages |= {name for lock in locks.values() for name in lock.packages}
 
-    def check(artifact: str, files: Files) -> None:
+    def check(artifact: str, files: Files) -> Files:
         values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
         evidence = {value.id: value for value in values if isinstance(value, Comparison)}
         if len(evidence) > len(candidates):
@@ -148,19 +143,15 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
         for judged in evidence.values():
             require_known("package", packages, (move.package for move in judged.packages))
             require("machine", artifact.removeprefix("confirmed-"), judged.machine.id)
-        for value in values:
-            if not isinstance(value, Change):
-                continue
+        for value in (value for value in values if isinstance(value, Change)):
             if (candidate := by_id.get(value.id)) is None:
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
             if value.evidence not in evidence:
                 raise ArtifactError(f"{printable(value.id)} without its evidence")
             _require_concluded(value, candidate)
-        if doubles := accepted.keys() & files.keys():
-            raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
-        accepted.update(files)
+        return files
 
-    return Acceptance(accepted, _check_each(sent, check))
+    return _accept(sent, check)
 
 
 def _require_concluded(value: Change, candidate: Change) -> None:
@@ -198,12 +189,13 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact]]) -> Any:
     return value
 
 
-def _check_each(sent: Mapping[str, Files], check: Callable[[str, Files], None]) -> dict[str, str]:
-    """Check every artifact; return why some are refused."""
-    refused = {}
+def _accept(sent: Mapping[str, Files], check: Callable[[str, Files], Files]) -> Acceptance:
+    """Take the files that `check` returns; of two at one place the first one stays."""
+    accepted, refused = dict[str, bytes](), dict[str, str]()
     for name, contents in sent.items():
         try:
-            check(name, contents)
+            for path, data in check(name, contents).items():
+                accepted.setdefault(path, data)
         except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
-    return refused
+    return Acceptance(accepted, refused)
