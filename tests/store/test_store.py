@@ -17,7 +17,7 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
 from duetbench.host import files, result_files
 from observatory.store import kinds
-from observatory.store.kinds import AsvResults
+from observatory.store.asv_files import AsvResults
 from observatory.store.points import Points
 
 ROOT = Path(__file__).parents[2]

@@ -83,7 +83,8 @@ def _fault(github: GitHub, words: str, base: str | None, head: str) -> str:
     if "required_reviewers" not in [rule["type"] for rule in place.get("protection_rules", ())]:
         return (
             f"The environment `{ENVIRONMENT}` has no required reviewers, so nobody would approve "
-            f"the comparison: add some in the repository's settings (Environments, `{ENVIRONMENT}`)."
+            "the comparison: add some in the repository's settings (Environments, "
+            f"`{ENVIRONMENT}`)."
         )
     return "The commit is in the base branch already." if base == head else ""
 

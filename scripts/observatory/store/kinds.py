@@ -5,14 +5,15 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import Final, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
-from duetbench.core.model import Artefact, Frozen, Run
+from duetbench.core.model import Artefact, Run
 from duetbench.host import files
+from observatory.store.asv_files import AsvResults
 from observatory.store.change import Change
 from observatory.store.points import Points
 
@@ -20,88 +21,7 @@ _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound=Artefact)
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
-
-_LARGEST: Final = 1e18
-
-
-def _finite_or_nan(value: float) -> float:
-    if abs(value) > _LARGEST:
-        raise ValueError(f"a figure beyond {_LARGEST:g}")
-    return value
-
-
-_Text = Annotated[str, Field(max_length=200)]
-_Texts = dict[_Text, _Text]
-
-
-class AsvFile(Artefact):
-    """A file as asv writes it; asv's own code would read much more, and fail later."""
-
-    noun: ClassVar[str] = "a file of asv's"
-
-
-class AsvMachine(AsvFile):
-    """A machine, in asv's words."""
-
-    place: ClassVar[str] = "asv/{0.machine}/machine.json"
-
-    machine: _Text
-    arch: _Text = ""
-    cpu: _Text = ""
-    num_cpu: _Text = ""
-    os: _Text = ""
-    ram: _Text = ""
-    version: Literal[1]
-
-
-class AsvResults(AsvFile):
-    """What asv measured at a commit in one environment."""
-
-    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-duetbench-{0.where}.json"
-
-    commit_hash: str = Field(pattern="^[0-9a-f]{40}$")
-    env_name: str = Field(pattern=r"^duetbench-[^\n]{1,200}$")
-    date: int = Field(ge=946_684_800_000, lt=7_258_118_400_000)  # ms: in 2000 to 2199
-    params: _Texts
-    python: _Text
-    requirements: _Texts
-    env_vars: _Texts
-    result_columns: list[str]
-    results: dict[str, list[Any]]
-    durations: dict[str, float]
-    version: Literal[2]
-
-    @property
-    def where(self) -> str:
-        """Its interpreter and stack."""
-        return self.env_name.removeprefix("duetbench-")
-
-    @model_validator(mode="after")
-    def _names_and_rows(self) -> Self:
-        if not {"machine", "python"} <= self.params.keys():
-            raise ValueError("params: expected machine and python among them")
-        for name, row in self.results.items():
-            try:
-                columns = dict(zip(self.result_columns, row, strict=False))
-                AsvRow.model_validate(columns, strict=True)
-            except ValidationError as problem:
-                raise ValueError(f"{name}: {files.first_problem(problem)}") from problem
-        return self
-
-
-class AsvRow(Frozen):
-    """One benchmark: lists have an item for each combination of its parameters.
-
-    A result is NaN where the benchmark does not apply, and None where it failed.
-    """
-
-    model_config = ConfigDict(allow_inf_nan=True, extra="ignore")
-
-    result: list[Annotated[float, AfterValidator(_finite_or_nan)] | None] | None = None
-    params: list[list[_Text]] | None = None
-
-
-KINDS: Final = (Run, Comparison, Points, Change, AsvResults, AsvMachine)
+KINDS: Final = (Run, Comparison, Points, Change, AsvResults)
 """The contents of all files, each of which names its file's place."""
 
 MEASURED: Final = (Run, Comparison, Points)
@@ -122,7 +42,7 @@ def parse(kind: type[_Record], data: bytes, path: str, name: str) -> _Record:
 
     RecordError calls the file `name`.
     """
-    reader = _of_asv if issubclass(kind, AsvFile) else files.parse
+    reader = _of_asv if kind is AsvResults else files.parse
     value = reader(kind, data, name)
     if value.path != path:
         raise RecordError(
