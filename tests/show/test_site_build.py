@@ -3,25 +3,20 @@
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-import asv_files
 import site_builds
 import sites
-from bare import QUIET
-from bench import PROJECT, Once
+from bench import Once
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import files
 from observatory.show import addresses
-from observatory.show.site import build
 from observatory.store.points import Points
-from repos import keep
 from site_builds import a_run
 
 pytestmark = pytest.mark.long
@@ -141,30 +136,6 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
     assert any(told in note for note in done.notes)
     there = [path.name for path in (tmp_path / "site" / "runs").iterdir()]
     assert there == [f"{a_run(1).id}.json"]
-
-
-def test_where_asv_has_no_site_a_note_says_why(tmp_path: Path) -> None:
-    (tmp_path / "results" / "asv" / "folder.json").mkdir(parents=True)
-    assert build.NO_ASV in sites.build_site(tmp_path, with_asv=True).notes
-    assert sites.build_site(tmp_path).notes == ()
-    assert "own pages" not in text_of(tmp_path)
-
-
-def test_asv_s_site_has_what_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, bench = tmp_path / "repository", asv_files.Bench("demo.Suite.time_steady")
-    (root / "benchmarks").mkdir(parents=True)
-    for name in ("asv.conf.json", "pyproject.toml"):
-        shutil.copy(PROJECT / name, root)
-    results, commit = root / "results", keep(root)
-    asv_files.list_benchmarks(results / "asv", [bench])
-    asv_files.write(results / "asv", "3.14", "current", [(bench, {(): 1e-4})], commit=commit)
-    for name, folder in (("HOME", tmp_path), ("XDG_STATE_HOME", tmp_path / "state")):
-        monkeypatch.setenv(name, str(folder))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(PROJECT))
-    assert build.publish_asv(root, results, tmp_path / "site", QUIET) == ()
-    (graph,) = (tmp_path / "site" / "graphs").rglob(f"*/python-3.14/**/{bench.name}.json")
-    assert json.loads(graph.read_bytes())[0][1] == 1e-4
-    assert "<html" in (tmp_path / "site" / "index.html").read_text("utf-8")
 
 
 def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:

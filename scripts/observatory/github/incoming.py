@@ -20,13 +20,13 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.host import files
-from observatory.store.asv_files import AsvResults
+from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.change import Change
 from observatory.store.kinds import kind_of, parse
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
 
-_OF_NIGHTS: Final = (Run, Points, AsvResults)
+_OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison)
 _OF_CANDIDATES: Final = ("when", "before_run", "after_run", "base", "head", "packages")
 """What a conclusion leaves as its candidate has it."""
@@ -37,8 +37,7 @@ _CLOCKS: Final = timedelta(days=1)
 _MOST_OF_NIGHT: Final = 4_000_000
 """Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
 
-_OF_ASV: Final = re.compile(r"asv/([^/]+/machine|benchmarks)\.json")
-"""What asv leaves beside its results, and makes again."""
+_LIST: Final = "asv/benchmarks.json"  # of the code's suites, with which it is published
 
 
 class Lock(NamedTuple):
@@ -67,8 +66,7 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
             raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
         # A killed shard's run is kept as a partial one.
         names = {path: re.sub(r"\.partial\.json$", ".json", path) for path in files}
-        names = {path: name for path, name in names.items() if not _OF_ASV.fullmatch(path)}
-        contents = {name: files[path] for path, name in names.items()}
+        contents = {name: files[path] for path, name in names.items() if path != _LIST}
         values = [_stored(path, data, _OF_NIGHTS) for path, data in contents.items()]
         results = [value for value in values if isinstance(value, Run | Points)]
         if not results or len({type(value) for value in results}) < len(results):
@@ -79,8 +77,9 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
         for value in values:
+            if isinstance(value, AsvFile):
+                require("machine of asv's results", {value.path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
-                require("machine of asv's results", {value.params["machine"]}, machines)
                 require("commit of asv's results", plan.commit, value.commit_hash)
         return contents
 

@@ -39,10 +39,29 @@ class AsvRow(Frozen):
     samples: list[list[_Figure] | None] | None = None
 
 
-class AsvResults(Artefact):
-    """What asv measured at a commit in one environment."""
+class AsvFile(Artefact):
+    """A file as asv writes it, for its own pages, too."""
 
     noun: ClassVar[str] = "a file of asv's"
+
+
+class AsvMachine(AsvFile):
+    """A machine, in asv's words."""
+
+    place: ClassVar[str] = "asv/{0.machine}/machine.json"
+
+    machine: _Text
+    arch: _Text = ""
+    cpu: _Text = ""
+    num_cpu: _Text = ""
+    os: _Text = ""
+    ram: _Text = ""
+    version: Literal[1]
+
+
+class AsvResults(AsvFile):
+    """What asv measured at a commit in one environment."""
+
     place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-duetbench-{0.where}.json"
 
     commit_hash: str = Field(pattern="^[0-9a-f]{40}$")

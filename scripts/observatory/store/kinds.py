@@ -13,7 +13,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Run
 from duetbench.host import files
-from observatory.store.asv_files import AsvResults
+from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.change import Change
 from observatory.store.points import Points
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound=Artefact)
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
-KINDS: Final = (Run, Comparison, Points, Change, AsvResults)
+KINDS: Final = (Run, Comparison, Points, Change, AsvResults, AsvMachine)
 """The contents of all files, each of which names its file's place."""
 
 MEASURED: Final = (Run, Comparison, Points)
@@ -42,7 +42,7 @@ def parse(kind: type[_Record], data: bytes, path: str, name: str) -> _Record:
 
     RecordError calls the file `name`.
     """
-    reader = _of_asv if kind is AsvResults else files.parse
+    reader = _of_asv if issubclass(kind, AsvFile) else files.parse
     value = reader(kind, data, name)
     if value.path != path:
         raise RecordError(
