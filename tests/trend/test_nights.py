@@ -10,12 +10,12 @@ import synthetic
 from bench import Bench, make_checkout
 from duetbench.app import stacks
 from duetbench.ci import actions
-from duetbench.core.errors import DeclarationError, FlagName, SetupError, UsageError
+from duetbench.core.errors import DeclarationError, FlagName, SetupError
 from duetbench.core.model import Case, Launch, Plan, Run
 from duetbench.host import files, machine
 from histories import good, night_run, result_of
 from observatory.store import night as nights
-from observatory.store.night import NightPlan, Shard, assignment
+from observatory.store.night import NightPlan, Shard
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
@@ -85,20 +85,6 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
     )
     assert "its run ended before it came to them: experiment/b" in second
     assert nights.missing(NIGHT, (3,), [failed]) == []  # a failed launch is a result
-
-
-def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
-    files.write(path := tmp_path / "night.json", NIGHT)
-    second = assignment(path, 2)
-    assert second is not None
-    run = arrived(2, night=None, shard=None)
-    assert (second.mark(run).night, second.mark(run).shard) == (NIGHT.id, 2)
-    for wrong, sentence in (
-        (run.model_copy(update={"machine": night_run(0, A).machine}), f"is for the machine {B}"),
-        (run.model_copy(update={"commit": "0" * 40}), "measures commit 3f2a9c173f2a"),
-    ):
-        with pytest.raises(UsageError, match=sentence):
-            second.mark(wrong)
 
 
 def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:

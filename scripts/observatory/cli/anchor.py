@@ -8,7 +8,7 @@ from typer import Exit
 
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
-from duetbench.host import files, git, machine
+from duetbench.host import files, git
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import PlanOption, ResultsOption, ShardOption
@@ -41,7 +41,6 @@ def anchor_command(
     plan = assigned.shard.plan
     checkout = Checkout.here(plan.profile)
     folder, (commit, dirty) = results or checkout.results, git.revision(checkout.root)
-    assigned.require(machine.fingerprint().id, commit)
     files.require_room(folder)
     clean_up(console)
     saved = list[Points]()

@@ -60,26 +60,11 @@ class Assignment:
     shard: Shard
 
     def mark(self, measured: _Measured) -> _Measured:
-        """Record in a run or in points which shard it is; raises as `require`."""
-        self.require(measured.machine.id, measured.commit)
+        """Record in a run or in points which shard it is."""
         # Machines of one model have the same id, and may begin in the same second.
         number = self.shard.number
         marks = {"id": f"{measured.id}-s{number}", "night": self.night.id, "shard": number}
         return measured.model_copy(update=marks)
-
-    def require(self, machine: str, commit: str | None) -> None:
-        """Refuse another machine or checkout than the shard's; raises UsageError."""
-        where = f"shard {self.shard.number} of {self.night.id}"
-        if self.shard.machine not in {None, machine}:
-            raise UsageError(
-                f"{where} is for the machine {self.shard.machine}, but this is {machine}: run it "
-                "there, or make a new plan for the available machines"
-            )
-        if self.night.commit and commit and self.night.commit != commit:
-            raise UsageError(
-                f"{where} measures commit {self.night.commit[:12]}, but the checkout is at "
-                f"{commit[:12]}: check that commit out, or make a new plan"
-            )
 
 
 def assignment(path: Path | None, number: int | None) -> Assignment | None:
