@@ -49,7 +49,7 @@ class Scene:
         plan = self.results / "night.json"
         done = self.call("plan", "--output", plan)
         assert done.code == 0, done
-        return self.call("anchor", "--plan", plan, "--shard", "1", *words)
+        return self.call("anchor", "--plan", plan, *words)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_an_anchor_is_declared_and_measured(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = scene.call("anchor")
-    assert (done.code, "expected --plan and --shard" in done.err) == (2, True), done
+    assert (done.code, "--plan" in done.err) == (2, True), done
     done = scene.measure()
     assert (done.code, "found none: declare one" in done.err) == (2, True), done
     first = scene.anchored("first")
@@ -138,7 +138,7 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
-    given = ("--plan", plan, "--shard", "1")
+    given = ("--plan", plan)
     done = scene.call("anchor", *given, "--budget", "40m", "--results", sent / "shard-1")
     assert done.code == 0, done
     (path,) = files.paths(Points, sent / "shard-1")

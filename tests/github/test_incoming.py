@@ -156,13 +156,6 @@ def test_what_is_not_as_it_should_be_costs_the_others_nothing(reason: str, what:
     assert [*result.accepted.values()] == [files.encode(shard_run(number)) for number in (2, 3)]
 
 
-def test_a_machine_that_the_plan_does_not_name_may_be_new_but_not_another_one() -> None:
-    sent = honest() | {"shard-3": artifact(shard_run(3, machine=MACHINES[0]))}
-    result = incoming.night(night((MACHINES[0].id, None, None)), sent, LOCKS, NOW)
-    assert len(result.accepted) == 2
-    assert "which has a shard of its own" in next(iter(result.refused.values()))
-
-
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [
@@ -335,7 +328,7 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(step: Step) -> No
     }.items():
         step.github.leave(7, name, zipped(contents))
     plan, target = files.write(step.folder / "night.json", night()), step.folder / "out"
-    words = ("--plan", plan, "--to", target)
+    words = (plan, "--to", target)
     done = step("accept", "shard-*", *words)
     assert done.code == 1, done
     lines = done.out.splitlines()

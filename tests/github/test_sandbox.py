@@ -235,7 +235,7 @@ def test_a_cancelled_step_saves_what_it_has(
     Path("attack.py").write_text(f"{script}{LEAVE}print('began', flush=True); time.sleep(600)")
     shell = subprocess.Popen(
         ["bash", "-e", "step.sh"],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SHARD": "1"},
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,

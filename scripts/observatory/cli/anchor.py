@@ -2,16 +2,16 @@
 
 import math
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
-from typer import Exit
+from typer import Exit, Option
 
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
-from duetbench.core.errors import UsageError
 from duetbench.host import files, git
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
-from observatory.cli.options import PlanOption, ResultsOption, ShardOption
+from observatory.cli.options import PLAN, ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
 from observatory.store.night import assignment
@@ -20,24 +20,21 @@ from observatory.trend.anchored import Effort, Wanted, measure
 
 
 def anchor_command(
+    file: Annotated[Path, Option("--plan", metavar="FILE", help=PLAN)],
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
-    plan_file: PlanOption = None,
-    shard: ShardOption = None,
     results: ResultsOption = None,
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
     $ observatory plan --output night.json --select 'asgi-wsgi/*'
-    $ observatory anchor --plan night.json --shard 1 --budget 36m --results measured
+    $ observatory anchor --plan night.json --budget 36m --results measured
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20; one whose
     duets take 8 s or longer gets 3 to 5.
 
     Exit code 0: cases have points, or the reason why not. 3: none has a point.
     """
-    assigned, console = assignment(plan_file, shard), Console()
-    if assigned is None:
-        raise UsageError("expected --plan and --shard, of `observatory plan`")
+    assigned, console = assignment(file), Console()
     plan = assigned.shard.plan
     checkout = Checkout.here(plan.profile)
     folder, (commit, dirty) = results or checkout.results, git.revision(checkout.root)

@@ -31,32 +31,25 @@ _COMPARISON: Final = "comparison"
 
 def accept_command(
     names: Annotated[str, Argument(help="Names of this run's artifacts, as a glob.")],
+    file: Annotated[Path, Argument(help="What they were asked for: a plan, or candidates.")],
     results: Annotated[
         Path, Option("--to", metavar="FOLDER", help="Results folder for accepted files.")
     ],
-    plan: Annotated[
-        Path | None, Option("--plan", metavar="FILE", help="They are shards of this night's plan.")
-    ] = None,
-    candidates: Annotated[
-        Path | None,
-        Option("--candidates", metavar="FILE", help="They are conclusions about these candidates."),
-    ] = None,
 ) -> None:
     """Fetch artifacts of measuring machines, check them, and write the valid ones.
 
-    $ observatory accept 'shard-*' --plan night.json --to history/results
+    $ observatory accept 'shard-*' night.json --to history/results
+    $ observatory accept 'confirmed-*' candidates.json --to history/results
 
     Odd names, and too many or too large files are refused. The rest is checked strictly, and must
     be what was requested: the plan's cases, commit, locks and machines, or its candidates. Nothing
     is executed. A refused artifact does not affect the others. A measurement that is there already
     is never replaced by another one.
 
-    Give one of --plan and --candidates. Needs GITHUB_TOKEN with actions: read. Exit code 0: all
-    is here. 1: something was refused, or is missing in these shards; the rest was written. 3:
-    nothing usable arrived. 4: GitHub could not list the artifacts; nothing is written.
+    Needs GITHUB_TOKEN with actions: read. Exit code 0: all is here. 1: something was refused, or
+    is missing in these shards; the rest was written. 3: nothing usable arrived. 4: GitHub could not
+    list the artifacts; nothing is written.
     """
-    if (plan is None) == (candidates is None):
-        raise UsageError("expected --plan FILE or --candidates FILE")
     with GitHub(Context(os.environ)) as github:
         sent, refused = archives.fetch(github, github.context.run_id, names)
     now, project, locks = datetime.now(UTC), Checkout.here(), {}
@@ -64,8 +57,8 @@ def accept_command(
         packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
         locks[lock.name] = incoming.Lock(lock.digest, packages)
     lines = list[str]()
-    if plan is not None:
-        night = files.read(NightPlan, plan)
+    if names.startswith("shard-"):
+        night = files.read(NightPlan, file)
         accepted, others = incoming.night(night, sent, locks, now)
         shards = [s.number for s in night.shards if fnmatchcase(f"shard-{s.number}", names)]
         texts = (data for path, data in accepted.items() if kinds.kind_of(path) is Run)
@@ -73,15 +66,16 @@ def accept_command(
         lines = [f"missing: {sentence}" for sentence in missing(night, shards, runs)]
         usable = any(result.usable for run in runs for result in run.results)
     else:
-        known = files.read(Candidates, candidates or Path()).candidates
+        known = files.read(Candidates, file).candidates
         accepted, others = incoming.verdicts(known, sent, locks)
         usable = bool(accepted) or not sent
     for path, data in accepted.items():
-        file = results / path
-        if file.is_file() and kinds.kind_of(path) in kinds.MEASURED and file.read_bytes() != data:
+        there = results / path
+        measured = there.is_file() and kinds.kind_of(path) in kinds.MEASURED
+        if measured and there.read_bytes() != data:
             refused[path] = "the history has other bytes under this name, and is never rewritten"
             continue
-        files.replace(file, data)
+        files.replace(there, data)
         Console().say(f"accepted: {path}")
     lines += [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
     # Untrusted text is shown as code, which it cannot end.
@@ -100,7 +94,7 @@ def sandbox_command(
 ) -> None:
     """Run a command of duetbench or of observatory in a sandbox, which bubblewrap makes.
 
-    $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
+    $ observatory sandbox -- observatory measure --plan night.json --results measured
 
     For untrusted code: commits of pull requests, and releases. Files and folders of this folder
     that it names are copied in. What it writes (--results, --to, -o) is copied out, to a name in
@@ -128,29 +122,27 @@ def slash_command() -> None:
     write_summary(f"`/bench`: {decision}")
 
 
-def comment_command(
-    pull: Annotated[int, Option("--pr", metavar="N", min=1, help="Number of the pull request.")],
-    base: Annotated[str, Option("--base", metavar="COMMIT", help="The commit compared with.")],
-    head: Annotated[str, Option("--head", metavar="COMMIT", help="The commit that was compared.")],
-) -> None:
+def comment_command() -> None:
     """Comment on a pull request with the comparison that was asked for by `/bench COMMIT`.
 
-    $ observatory comment --pr 12 --base BASE --head HEAD
+    $ observatory comment
 
-    This run's artifact `comparison` is untrusted, and is shown only if it compares these commits.
-    If there is no result to show, the comment says so. Needs GITHUB_TOKEN with actions: read and
-    pull-requests: write. Exit code 0: commented; 4: the result cannot be shown, or GitHub was not
-    reached.
+    What was asked for are the inputs of this run: `pr`, `base` and `head`. Its artifact
+    `comparison` is untrusted, and is shown only if it compares these commits. If there is no result
+    to show, the comment says so. Needs GITHUB_TOKEN with actions: read and pull-requests: write.
+    Exit code 0: commented; 4: the result cannot be shown, or GitHub was not reached.
     """
     with GitHub(Context(os.environ)) as github:
         context, problem = github.context, None
+        inputs = context.event()["inputs"]
+        base, head = inputs["base"], inputs["head"]
         try:
             sent, _ = archives.fetch(github, context.run_id, _COMPARISON)
             text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
             body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
-        Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
+        Console().say(" ".join(comments.publish(github, int(inputs["pr"]), comments.KIND, body)))
         write_summary(body)
     if problem:
         raise problem

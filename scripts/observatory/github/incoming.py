@@ -111,8 +111,6 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
         require(name, expected, getattr(value, name))
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
-    elif value.machine.id in {other.machine for other in plan.shards}:
-        raise ArtifactError(f"machine {value.machine.id}, which has a shard of its own")
     for stack in value.stacks:
         lock = locks.get(stack.name, Lock("none", frozenset()))
         require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)

@@ -13,9 +13,9 @@ from typing import ClassVar, Final, Literal, TypeVar
 from pydantic import Field
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Artefact, Frozen, Moment, Plan, Run
+from duetbench.core.model import Artefact, Frozen, Plan, Run
 from duetbench.core.text import some
-from duetbench.host import files
+from duetbench.host import files, machine
 from observatory.store.points import Points
 
 _Measured = TypeVar("_Measured", Run, Points)
@@ -43,7 +43,6 @@ class NightPlan(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="Time, profile and commit, as a run's.")
-    created: Moment = Field(description="UTC, ISO 8601.")
     commit: str | None
     anchor: str | None = Field(default=None, description="Name; cases are compared with it.")
     shards: tuple[Shard, ...] = Field(min_length=1)
@@ -67,18 +66,12 @@ class Assignment:
         return measured.model_copy(update=marks)
 
 
-def assignment(path: Path | None, number: int | None) -> Assignment | None:
-    """Read a shard of a night's plan; None if neither a plan nor a number is given.
-
-    Raises UsageError if one of them is missing, or the night has no such shard; or RecordError.
-    """
-    if path is None and number is None:
-        return None
-    if path is None or number is None:
-        raise UsageError("--plan and --shard belong together: which night, and which part of it")
-    night = files.read(NightPlan, path)
-    if (shard := night.shard(number)) is None:
-        raise UsageError(f"--shard {number}: night {night.id} has shards 1 to {len(night.shards)}")
+def assignment(path: Path) -> Assignment:
+    """Find this machine's shard in a night's plan; raises UsageError or RecordError."""
+    night, here = files.read(NightPlan, path), machine.fingerprint().id
+    shard = next((shard for shard in night.shards if shard.machine in {None, here}), None)
+    if shard is None:
+        raise UsageError(f"{path}: expected a shard of this machine, {here}, found none")
     return Assignment(night, shard)
 
 
