@@ -1,6 +1,5 @@
 """Detection: levels and steps in series that were made up, judged by duets that measure nothing."""
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -312,10 +311,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert found.candidates
     assert "closed: change-20-a: " in done.out
     assert files.read(Change, results / "changes" / "change-20-a.json").status == "closed"
-    lines = (folder / "output").read_text().splitlines()
-    matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
-    here = MACHINE
-    assert matrix == [{"machine": here, "runner": here, "candidates": len(found.candidates)}]
+    assert f'["{MACHINE}"]' in (folder / "output").read_text().splitlines()
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     done = command("observatory", "confirm", file, "--results", folder / "out")
     assert done.code == 0, done

@@ -1,7 +1,6 @@
 """`observatory detect` and `confirm`: series that moved for good, and duets of their stacks."""
 
 import json
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -45,12 +44,9 @@ def detect_command(
     for record in undone:
         files.save(results, record)
     files.write(output, detected)
-    counts = Counter(candidate.series.machine for candidate in detected.candidates)
-    present = candidates.present(sources.tables)
-    waiting = {name: n for name, n in counts.items() if name in present}
-    include = [{"machine": name, "runner": name, "candidates": n} for name, n in waiting.items()]
-    matrix = json.dumps({"include": include}, separators=(",", ":"))
-    actions.outputs({"matrix": matrix, "candidates": str(sum(waiting.values()))})
+    concerned = {candidate.series.machine for candidate in detected.candidates}
+    machines = sorted(concerned & candidates.present(sources.tables))
+    actions.outputs({"machines": json.dumps(machines)})
     lines = [f"closed: {record.id}: {record.note}" for record in undone]
     for candidate in detected.candidates:
         moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"

@@ -74,7 +74,7 @@ def plan_command(
     files.write(output, night)
     include = [{"shard": s.number, "runner": s.machine or nights.RUNNER} for s in shards]
     matrix = json.dumps({"include": include}, separators=(",", ":"))
-    actions.outputs({"matrix": matrix, "shards": str(len(include)), "night": night.id})
+    actions.outputs({"matrix": matrix})
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
         console.say(f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases")
