@@ -44,11 +44,12 @@ record() { # FOLDER WORDS: commit what was added there, if anything was
 # the locks is not measured. Each commit has one parent, as asv follows them.
 follow() {
     git checkout --quiet --force --detach "$code"
-    if [ -n "$(git ls-remote origin $stack)" ]; then
+    there=$(git ls-remote origin $stack)
+    if [ -n "$there" ]; then
         git fetch --quiet --no-tags origin $stack
         git checkout --quiet --detach FETCH_HEAD
         git restore --source="$code" --staged --worktree -- . ':!.github/workflows'
-        git checkout --quiet FETCH_HEAD -- apps/stacks
+        git checkout --quiet FETCH_HEAD -- ':(glob)apps/stacks/*.txt'
         record . --message="Code of $(git rev-parse --short=12 "$code")"
     fi
     send
@@ -72,7 +73,8 @@ locks() {
 clone() {
     rm -rf history
     origin=$(git remote get-url origin)
-    if [ -n "$(git ls-remote origin refs/heads/$history)" ]; then
+    there=$(git ls-remote origin refs/heads/$history)
+    if [ -n "$there" ]; then
         git clone --quiet --depth=1 --no-tags --config=core.symlinks=false --branch=$history \
             -- "$origin" history
     else

@@ -132,7 +132,8 @@ def test_the_branch_of_the_locks_follows_the_code(here: Place, tmp_path: Path) -
     # What somebody pushes there beside the locks is not measured: the code is main's.
     theirs = here.clone("theirs")
     git(theirs.folder, "switch", "--quiet", STACK)
-    commit(theirs.folder, "Mine", **{CODE: "stolen\n", "extra.py": "", LOCK: "beta==9\n"})
+    more = {"extra.py": "", "apps/stacks/experiment.toml": ""}
+    commit(theirs.folder, "Mine", **{CODE: "stolen\n", LOCK: "beta==9\n"}, **more)
     git(theirs.folder, "push", "--quiet", "origin", STACK)
     git(later.folder, "switch", "--quiet", "main")
     for _ in range(2):  # nothing more to take over: the branch stays where it is
@@ -168,6 +169,10 @@ def test_what_is_kept_is_cloned_and_nothing_is_kept_twice(here: Place) -> None:
     other.done("history")
     assert (other.folder / "history/results/runs/one.json").read_text() == "{}"
     assert git(here.origin, "ls-tree", "--name-only", HISTORY) == "results"
+    git(other.folder, "remote", "set-url", "origin", "file:///nowhere")
+    for verb in ("history", "code"):  # where nothing answers no branch begins
+        assert other(verb).returncode != 0
+    assert not (other.folder / "history").exists()
 
 
 def test_pushers_that_race_all_land(here: Place) -> None:

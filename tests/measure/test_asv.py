@@ -236,13 +236,8 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         assert not result.exists()
 
 
-def test_asv_is_configured_with_absolute_folders_and_other_repositories_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conf = json.loads(runs.configure(ROOT, tmp_path, tmp_path / "results").read_bytes())
-    assert conf["results_dir"] == str(tmp_path / "results")
-    assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
-    write(tmp_path, "pyproject.toml", '[tool.duetbench]\nresults = "results"\n')
+def test_other_repositories_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "pyproject.toml", "")
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match=r"expected asv.conf.json and a commit"):
         cli.inprocess_command()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import synthetic
 from duetbench.core.model import Case, CaseResult, Launch, Run
@@ -36,9 +35,3 @@ def result_of(case: Case, *launches: Launch) -> CaseResult:
 def good(case: Case, seconds: float = 20.0, figures: Mapping[str, float] | None = None) -> Launch:
     metrics = {"throughput": 100.0, **(figures or {})}
     return synthetic.ok(case.id, 0, metrics).model_copy(update={"seconds": seconds})
-
-
-def save(folder: Path, *runs: Run) -> Path:
-    for run in runs:
-        files.save(folder, run)
-    return folder
