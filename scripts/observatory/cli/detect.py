@@ -10,14 +10,13 @@ from typer import Argument, Exit, Option
 
 from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
-from duetbench.core.metrics import row
 from duetbench.host import files, machine
 from duetbench.host.console import Console, errors, write_summary
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.report.formats import change
 from observatory.cli.options import ResultsOption
 from observatory.matrix.checkout import Checkout
+from observatory.show import quoting
 from observatory.store.change import Candidates, Change
 from observatory.trend import candidates, confirm, reading
 
@@ -104,8 +103,5 @@ def _sentence(record: Change) -> str:
     if not record.confirmed:
         return f"{record.id}: not confirmed ({record.verdict}): {record.note}"
     causes = ", ".join(map(str, record.releases)) or record.unsettled or "not searched for"
-    return (
-        f"{record.id}: {record.verdict}: {record.series.case} {row(record.series.metric).title} "
-        f"{change(record.ratio)} ({change(record.low)} to {change(record.high)}), and "
-        f"{len(record.others)} more series; not measured: {len(record.unplayed)}; cause: {causes}"
-    )
+    more = f"{len(record.others)} more series; not measured: {len(record.unplayed)}"
+    return f"{record.id}: {quoting.sentence(record)}, and {more}; cause: {causes}"
