@@ -38,9 +38,10 @@ class Scene:
     def anchored(self, name: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        done = self.call("anchor", "renew", name)
-        assert done.code == 0, done
-        commit(self.root, f"Anchor {name}")
+        facts = (
+            f'name = "{name}"\ncommit = "{tip}"\nsince = 2026-11-23\nprotocol = {DUET_PROTOCOL}\n'
+        )
+        commit(self.root, f"Anchor {name}", **{"apps/anchor.toml": facts})
         return tip
 
     def measure(self, *words: object) -> Done:
@@ -48,7 +49,7 @@ class Scene:
         plan = self.results / "night.json"
         done = self.call("plan", "--output", plan)
         assert done.code == 0, done
-        return self.call("anchor", "run", "--plan", plan, "--shard", "1", *words)
+        return self.call("anchor", "--plan", plan, *words)
 
 
 @pytest.fixture
@@ -77,21 +78,14 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 @pytest.mark.real
-def test_an_anchor_is_declared_measured_and_replaced(
+def test_an_anchor_is_declared_and_measured(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(code: int, sentence: str, *words: str) -> None:
-        done = scene.call("anchor", *words) if words else scene.measure()
-        assert (done.code, sentence in done.err) == (code, True), done
-
-    refused(2, "expected --plan and --shard", "run")
-    refused(2, "declare the present state as one")
-    write(scene.root, "README.md", "# Not committed\n")
-    refused(2, "commit them first", "renew", "first")
-    commit(scene.root, "Words")
+    done = scene.call("anchor")
+    assert (done.code, "--plan" in done.err) == (2, True), done
+    done = scene.measure()
+    assert (done.code, "found none: declare one" in done.err) == (2, True), done
     first = scene.anchored("first")
-    assert load_anchor(scene.root).commit == first
-    refused(2, "is the name of the present anchor", "renew", "first")
 
     # A stack that came later has no point yet; all others are measured.
     apps = scene.root / "apps"
@@ -125,16 +119,13 @@ def test_an_anchor_is_declared_measured_and_replaced(
     assert git(clone, "cat-file", "-t", first) == "commit"
     monkeypatch.setenv("DUETBENCH_ROOT", str(scene.root))
 
-    # One that cannot be measured any more is replaced.
+    # One whose duets were others is refused.
     old, log = anchor_file(scene.root).read_text(), [*scene.instruments.duet_log]
     other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
     commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
-    for sentence in ("needs version 99", "observatory anchor renew NAME"):
-        refused(4, sentence)
+    done = scene.measure()
+    assert (done.code, "needs version 99" in done.err) == (4, True), done
     assert scene.instruments.duet_log == log
-    scene.anchored("second")
-    renewed = load_anchor(scene.root)
-    assert (renewed.name, renewed.protocol) == ("second", DUET_PROTOCOL)
 
 
 @pytest.mark.real
@@ -147,8 +138,8 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
-    given = ("--plan", plan, "--shard", "1")
-    done = scene.call("anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1")
+    given = ("--plan", plan)
+    done = scene.call("anchor", *given, "--budget", "40m", "--results", sent / "shard-1")
     assert done.code == 0, done
     (path,) = files.paths(Points, sent / "shard-1")
     made = files.read(Points, path)
@@ -166,14 +157,11 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
-    done = scene.call("anchor", "run", *given, "--results", scene.results)
+    done = scene.call("anchor", *given, "--results", scene.results)
     assert done.code == 130, done
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
     assert {one.points[0].duets for one in cut.cases} == {3}  # none is of an earlier run
-    commit(scene.root, "Something else")
-    done = scene.call("anchor", "run", *given)
-    assert (done.code, "check that commit out" in done.err) == (2, True)
 
 
 @pytest.mark.real
@@ -185,7 +173,8 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
         scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
     span = ("--until", "2026-03-20", "--results", scene.results)
     dates = ("backfill", "--since", "2026-01-01", *span)
-    assert scene.call(*dates).code == 1
+    done = scene.call(*dates)
+    assert done.code == 1, done.err
     done = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
     assert done.code == 1, done
     made = {one.label: one for one in read(scene)}

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import attributing
 import foreign
 import site_builds
 from bench import PROJECT, invoke
-from duetbench.core.errors import DuetbenchError
 from duetbench.host import files
 from foreign import MACHINES
 from observatory.github import issues
@@ -22,7 +20,6 @@ from observatory.show import addresses
 from observatory.show.experiments import reference_runs
 from observatory.show.site import build, story
 from observatory.store import asv_results, kinds
-from observatory.store.night import outcome
 from observatory.trend import candidates, confirm, reading
 from repos import git, keep
 
@@ -52,8 +49,6 @@ class Scene:
 
         Return the site's notes.
         """
-        with suppress(DuetbenchError):  # the file does not enter the history, but is read below
-            kinds.collect(self.results)
         sources = reading.read(self.results)
         candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
         confirm.close(sources.changes)
@@ -75,7 +70,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     at = keep(made.root)
     nights = [foreign.shard_run(number) for number in (1, 2)]
     record, evidence = foreign.judge_candidate()
-    night = (*nights, outcome(foreign.night(), nights), foreign.points())
+    night = (*nights, foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
     compared = site_builds.make_comparison(site_builds.JSON, duets=3)
     for item in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
@@ -123,18 +118,18 @@ def test_a_bad_file_costs_itself_alone(
     other = scene.results / "asv" / MACHINES[1].id
     other.mkdir()
     shutil.copy(good, other)
-    (other / "machine.json").write_text("[]")
     faults = list[str]()
     asv_results.read(scene.results / "asv", faults)
     for fault, words in zip(
         faults,
-        ("be a valid list", "a figure beyond 1e+18, found inf", "be a valid dictionary"),
+        ("be a valid list", "a figure beyond 1e+18, found inf", "by its content"),
         strict=True,
     ):
         assert words in fault
     assert scene.use() == (problem,)
     assert "expected throughput to be" in (scene.output / "index.html").read_text("utf-8")
-    result = invoke(capsys, monkeypatch, ("observatory", "detect"))
+    file = scene.output.with_name("candidates.json")
+    result = invoke(capsys, monkeypatch, ("observatory", "detect", "-o", file))
     assert result.code == 0, result
 
 

@@ -10,7 +10,6 @@ from duetbench.core.comparison import PackageChange
 from duetbench.host import files
 from observatory.github import issues
 from observatory.store.change import Change, SeriesName
-from repos import commit, git, write
 from steps import Step
 from synthetic import change_record
 
@@ -77,28 +76,6 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
     step.github.fail(method="GET", path="issues$", status=200, body=foreign)
     assert tell(step, record())[0].startswith("one: opened")
     assert (len(step.github.issues), step.requests("PATCH")) == (1, [])
-
-
-def test_a_fork_starts_empty(step: Step) -> None:
-    """What is committed beside the code opens issues where it is left, and no copy keeps it."""
-    git(step.folder, "init", "--quiet", "--bare", "fork")
-    checkout = step.folder / "checkout"
-    files.save(checkout / "results", record())
-    write(checkout, "pyproject.toml", '[tool.duetbench]\nresults = "results"\n')
-    write(checkout, "results/schema.json", "{}")
-    git(step.folder, "init", "--quiet", "--initial-branch=main", str(checkout))
-    commit(checkout, "Reference results")
-    git(checkout, "remote", "add", "origin", f"file://{step.folder}/fork")
-    step.set(GITHUB_REPOSITORY="somebody/fork", DUETBENCH_ROOT=str(checkout))
-    step.github.repository = "somebody/fork"
-    pulled = step("history", "pull", "--alone")
-    assert pulled.code == 0, pulled
-    assert "there is no branch gh-pages yet" in pulled.out
-    left = [file.name for file in (checkout / "results").rglob("*") if file.is_file()]
-    assert left == ["schema.json"]
-    assert "no news" in step("announce").out
-    git(checkout, "checkout", "HEAD", "--", "results")
-    assert "one: opened" in step("announce").out
 
 
 def test_a_night_that_breaks_everything_opens_few_issues(

@@ -47,27 +47,21 @@ class GitError(HistoryError):
         super().__init__(message)
 
 
-def credentials(
-    address: str, environment: Mapping[str, str], persisted: str | None = None
-) -> dict[str, str]:
-    """The environment variables that authenticate git; empty if there are no credentials.
+def credentials(address: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that authenticate git; empty if there is no token.
 
-    The workflow's token is for GitHub alone, and no other server gets it. `persisted` is the header
-    in the checkout's configuration for the remote.
+    The workflow's token is for GitHub alone, and no other server gets it.
     """
     server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
     token = environment.get(TOKEN, "").strip()
-    header = persisted
-    if token and address.startswith(f"{server}/"):
-        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-        header = f"AUTHORIZATION: basic {basic}"
-    if not header:
+    if not token or not address.startswith(f"{server}/"):
         return {}
+    basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     count = int(environment.get("GIT_CONFIG_COUNT", "0") or 0)
     return {
         "GIT_CONFIG_COUNT": str(count + 1),
         f"GIT_CONFIG_KEY_{count}": f"http.{address}.extraheader",
-        f"GIT_CONFIG_VALUE_{count}": header,
+        f"GIT_CONFIG_VALUE_{count}": f"AUTHORIZATION: basic {basic}",
     }
 
 

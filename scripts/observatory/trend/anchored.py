@@ -278,8 +278,8 @@ def measure(
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
             f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
-            "observatory anchor renew NAME"
+            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor "
+            "in apps/anchor.toml"
         )
     fetch_commit(checkout.root, anchor.commit)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable

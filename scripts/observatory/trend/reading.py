@@ -1,4 +1,4 @@
-"""`results/` → nights, changes, comparisons and records of nights.
+"""`results/` → nights, changes and comparisons.
 
 A file that cannot be read is named among the problems, and the rest is read: the history is never
 rewritten, so a bad file stays.
@@ -15,7 +15,6 @@ from pathlib import Path
 from duetbench.core.comparison import Comparison
 from observatory.store import kinds
 from observatory.store.change import Change
-from observatory.store.night import NightRecord
 from observatory.store.points import Points, join
 from observatory.trend.table import Table, tables
 
@@ -28,7 +27,6 @@ class Sources:
     changes: tuple[Change, ...] = ()  # confirmed by duets
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
-    night_records: tuple[NightRecord, ...] = ()
     # All files of points: those of dated stacks without what is in `tables`.
     points: tuple[Points, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -42,14 +40,12 @@ def read(results: Path) -> Sources:
     points.sort(key=lambda file: (file.started, file.id))
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
-    records = kinds.read_all(NightRecord, results, problems)
     return Sources(
         tables=tables(trend_points(points)),
         changes=tuple(change for change in changes if change.confirmed),
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
-        night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
         # Points of years would fill the memory, and those of dated stacks are in the tables.
         points=tuple(p if p.release else p.model_copy(update={"cases": ()}) for p in points),
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),

@@ -95,7 +95,9 @@ def _case(site: Site, case: str) -> Context:
             for record, quote in quoted
             if not quote and record.series.case == case
         ],
-        "command": shlex.join(("observatory", "anchor", "run", "--select", glob.escape(case))),
+        "command": shlex.join(
+            ("observatory", "measure", "--profile", "nightly", "--select", glob.escape(case))
+        ),
     }
 
 
@@ -253,7 +255,6 @@ def _front(site: Site) -> Context:
         "chart": chart,
         "finding": finding,
         "headline": case,
-        "record": next(iter(site.sources.night_records[-1:]), None),
         "slower": len({site.story(change) for change in worse}),
         "rows": story.rows(site, sorted(year, key=lambda quote: -quote.size)[:_DRAWN]),
         "problems": (*site.sources.problems, *site.broken),
