@@ -47,8 +47,8 @@ class Scene:
     def measure(self, *words: object) -> Done:
         """Plan a night of one shard, and measure that against the anchor."""
         plan = self.results / "night.json"
-        done = self.call("plan", "--output", plan)
-        assert done.code == 0, done
+        result = self.call("plan", "--output", plan)
+        assert result.code == 0, result
         return self.call("anchor", "--plan", plan, *words)
 
 
@@ -81,10 +81,10 @@ def read(scene: Scene) -> list[points.Points]:
 def test_an_anchor_is_declared_and_measured(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = scene.call("anchor")
-    assert (done.code, "--plan" in done.err) == (2, True), done
-    done = scene.measure()
-    assert (done.code, "found none: declare one" in done.err) == (2, True), done
+    result = scene.call("anchor")
+    assert (result.code, "--plan" in result.err) == (2, True), result
+    result = scene.measure()
+    assert (result.code, "found none: declare one" in result.err) == (2, True), result
     first = scene.anchored("first")
 
     # A stack that came later has no point yet; all others are measured.
@@ -97,16 +97,16 @@ def test_an_anchor_is_declared_and_measured(
     later = cases + block.replace("py{python}", "py{python}/two")
     write(scene.root, "apps/tiny/experiment.toml", later)
     commit(scene.root, "A stack")
-    done = scene.measure("--results", scene.results)
-    assert done.code == 0, done
+    result = scene.measure("--results", scene.results)
+    assert result.code == 0, result
     (made,) = read(scene)
     assert (made.anchor, made.origin, made.shard) == ("first", "night", 1)
     assert made.commit == git(scene.root, "rev-parse", "HEAD")
-    assert {one.case for one in made.cases} == CASES
-    for one in made.cases:
-        (cpu,) = (point for point in one.points if point.metric == CPU)
+    assert {item.case for item in made.cases} == CASES
+    for item in made.cases:
+        (cpu,) = (point for point in item.points if point.metric == CPU)
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
-    lacking = {one.case: one.reason for one in made.missing}
+    lacking = {item.case: item.reason for item in made.missing}
     assert lacking == dict.fromkeys((f"{case}/two" for case in CASES), "the anchor lacks it")
 
     # A shallow clone fetches it.
@@ -123,8 +123,8 @@ def test_an_anchor_is_declared_and_measured(
     old, log = anchor_file(scene.root).read_text(), [*scene.instruments.duet_log]
     other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
     commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
-    done = scene.measure()
-    assert (done.code, "needs version 99" in done.err) == (4, True), done
+    result = scene.measure()
+    assert (result.code, "needs version 99" in result.err) == (4, True), result
     assert scene.instruments.duet_log == log
 
 
@@ -133,35 +133,37 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    done = scene.call("plan", "--output", plan)
-    assert done.code == 0, done
+    result = scene.call("plan", "--output", plan)
+    assert result.code == 0, result
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
     given = ("--plan", plan)
-    done = scene.call("anchor", *given, "--budget", "40m", "--results", sent / "shard-1")
-    assert done.code == 0, done
+    result = scene.call("anchor", *given, "--budget", "40m", "--results", sent / "shard-1")
+    assert result.code == 0, result
     (path,) = files.paths(Points, sent / "shard-1")
     made = files.read(Points, path)
     assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
     assert made.id.endswith("-s1")
-    metrics = {one.case: [point.metric for point in one.points] for one in made.cases}
+    metrics = {item.case: [point.metric for point in item.points] for item in made.cases}
     assert metrics["tiny/dependent/py3.14"][0] == CPU
     assert metrics["tiny/alone/py3.14"] == ["instructions"]
-    assert [one.case for one in made.missing] == ["tiny/alone/py3.14"]
+    assert [item.case for item in made.missing] == ["tiny/alone/py3.14"]
 
-    locks = {one.name: incoming.Lock(one.digest, frozenset(one.packages)) for one in made.stacks}
+    locks = {
+        item.name: incoming.Lock(item.digest, frozenset(item.packages)) for item in made.stacks
+    }
     now = datetime.now(UTC)
     arrived = {"shard-1": {made.path: files.encode(made)}}
     assert incoming.night(night, arrived, locks, now) == (arrived["shard-1"], {})
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
-    done = scene.call("anchor", *given, "--results", scene.results)
-    assert done.code == 130, done
+    result = scene.call("anchor", *given, "--results", scene.results)
+    assert result.code == 130, result
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
-    assert {one.points[0].duets for one in cut.cases} == {3}  # none is of an earlier run
+    assert {item.points[0].duets for item in cut.cases} == {3}  # none is of an earlier run
 
 
 @pytest.mark.real
@@ -173,20 +175,22 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
         scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
     span = ("--until", "2026-03-20", "--results", scene.results)
     dates = ("backfill", "--since", "2026-01-01", *span)
-    done = scene.call(*dates)
-    assert done.code == 1, done.err
-    done = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
-    assert done.code == 1, done
-    made = {one.label: one for one in read(scene)}
-    versions = {name: one.stacks[0].packages["alpha"] for name, one in made.items() if one.stacks}
+    result = scene.call(*dates)
+    assert result.code == 1, result.err
+    result = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
+    assert result.code == 1, result
+    made = {item.label: item for item in read(scene)}
+    versions = {
+        name: item.stacks[0].packages["alpha"] for name, item in made.items() if item.stacks
+    }
     assert versions == {
         "as of 2026-02-01": "1.0", "as of 2026-03-01": "2.0",
         "alpha 1.0": "1.0", "alpha 2.0": "2.0", "alpha 3.0": "3.0",
     }  # fmt: skip
-    assert {one.commit for one in made.values()} == {anchor}
+    assert {item.commit for item in made.values()} == {anchor}
     assert [made[f"alpha {n}.0"].previous for n in (1, 2, 3)] == [None, "1.0", "2.0"]
     (early,), (without,) = (
-        {one.reason for one in made[label].missing} for label in ("as of 2026-01-01", "absent 1")
+        {item.reason for item in made[label].missing} for label in ("as of 2026-01-01", "absent 1")
     )
     assert "alpha" in early
     assert "Log: $CACHE/" in early  # and not where that folder is
@@ -194,5 +198,5 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
     left = [p for p in paths.cache_dir().glob("environments/one-*") if not p.is_symlink()]
     held = {info.name for p in left for info in p.glob("lib/python*/site-packages/*.dist-info")}
     assert held <= {"alpha-1.0.dist-info"}, "only the anchor's own environment stays"
-    done = scene.call(*dates)
-    assert "1 of 3 stacks measured now" in done.out
+    result = scene.call(*dates)
+    assert "1 of 3 stacks measured now" in result.out

@@ -37,9 +37,9 @@ class Place:
         )
 
     def done(self, *words: str, **variables: str) -> str:
-        done = self(*words, **variables)
-        assert done.returncode == 0, done
-        return done.stdout
+        result = self(*words, **variables)
+        assert result.returncode == 0, result
+        return result.stdout
 
     def add(self, name: str, text: str = "{}") -> None:
         """Clone the history, and push a file to it."""
@@ -107,8 +107,8 @@ def test_new_locks_are_a_commit_of_their_own(here: Place, tmp_path: Path) -> Non
     assert git(here.origin, "rev-parse", STACK) == tip
 
     write(here.folder, CODE, "not committed\n")
-    done = here("code")
-    assert (done.returncode, "without changes" in done.stderr) == (2, True)
+    result = here("code")
+    assert (result.returncode, "without changes" in result.stderr) == (2, True)
 
 
 def test_the_branch_of_the_locks_follows_the_code(here: Place, tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_a_remote_that_always_refuses(here: Place) -> None:
     hook(here.origin, "pre-receive", "exit 1\n")
     here.done("history")
     write(here.folder, "history/results/one.json", "{}")
-    done = here("keep", "Night")
-    assert (done.returncode != 0, "declined" in done.stderr) == (True, True)
+    result = here("keep", "Night")
+    assert (result.returncode != 0, "declined" in result.stderr) == (True, True)
     assert (here.origin / "counted").read_text().strip() == "6"
 
 
@@ -240,10 +240,10 @@ def test_the_token_goes_to_github_alone(here: Place) -> None:
     env = {**os.environ, **variables, "PATH": f"{here.origin.parent}:{os.environ['PATH']}"}
     for host, given in (("github.com", True), ("github.com.example.org", False)):
         argv = ["sh", "-c", f"{begin}\nask {host}"]
-        done = subprocess.run(
+        result = subprocess.run(
             argv, cwd=here.folder, env=env, capture_output=True, text=True, check=False
         )
-        assert ("password=t0ken" in done.stdout) is given, done
+        assert ("password=t0ken" in result.stdout) is given, result
     # The tool gives it to git in the environment; what somebody has set there stays.
     made = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})
     assert made["GIT_CONFIG_COUNT"] == "3"

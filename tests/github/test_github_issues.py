@@ -31,9 +31,9 @@ def save(step: Step, *records: Change) -> Path:
 
 def tell(step: Step, *records: Change) -> list[str]:
     """Announce these records; what was said, one line each."""
-    done = step("announce", "--results", save(step, *records))
-    assert (done.code, done.err) == (0, "")
-    return done.out.splitlines()
+    result = step("announce", "--results", save(step, *records))
+    assert (result.code, result.err) == (0, "")
+    return result.out.splitlines()
 
 
 def test_an_issue_says_what_how_much_since_when_because_of_what_and_where(step: Step) -> None:
@@ -85,9 +85,9 @@ def test_a_night_that_breaks_everything_opens_few_issues(
     monkeypatch.setattr(issues, "MOST", 3)
     days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
     results = save(step, *(record(f"change-{day.day}", when=day) for day in days))
-    done = step("announce", "--results", results)
-    assert (done.code, "2 changes are not announced yet" in done.err) == (1, True)
-    opened = [line.partition(":")[0] for line in done.out.splitlines()]
+    result = step("announce", "--results", results)
+    assert (result.code, "2 changes are not announced yet" in result.err) == (1, True)
+    opened = [line.partition(":")[0] for line in result.out.splitlines()]
     assert opened == ["change-5", "change-4", "change-3"]
     assert step("announce", "--results", results).code == 0
     assert len(step.github.issues) == 5
@@ -97,13 +97,13 @@ def test_one_broken_record_stops_no_other(step: Step) -> None:
     """And addresses of the site are checked."""
     results = save(step, record())
     step.set(DUETBENCH_SITE="javascript:alert(1)")
-    done = step("announce", "--results", results)
-    assert (done.code, "expected an address" in done.err) == (2, True)
+    result = step("announce", "--results", results)
+    assert (result.code, "expected an address" in result.err) == (2, True)
     step.set(DUETBENCH_SITE="")
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
-    done = step("announce", "--results", results)
-    assert (done.code, len(step.github.issues)) == (1, 1)
-    assert "broken.json: expected a change record" in done.err
+    result = step("announce", "--results", results)
+    assert (result.code, len(step.github.issues)) == (1, 1)
+    assert "broken.json: expected a change record" in result.err
     assert "broken.json" in step.summary
 
 

@@ -188,7 +188,7 @@ MOVE: Final = PackageChange(stack="current", package="lib", base="2.0", head="3.
 def released(*steps: tuple[str | None, str], package: str = "lib") -> Cause:
     """A cause that names releases of a package: each the version before it, and its own."""
     each = (Release(package=package, version=new, previous=old) for old, new in steps)
-    return Cause(shares=tuple(share(one, low=1.01, ratio=1.02, high=1.03) for one in each))
+    return Cause(shares=tuple(share(item, low=1.01, ratio=1.02, high=1.03) for item in each))
 
 
 OURS: Final = comparison(why=attribution())
@@ -242,9 +242,9 @@ def test_a_cause_is_a_release_on_the_way(step: tuple[str | None, str]) -> None:
     turned = altered(release, version=release.previous or "", previous=release.version)
     back = altered(MOVE, base=MOVE.head, head=MOVE.base)
     refused = pytest.raises(ArtifactError, match="'lib' as a cause")
-    for move, one in ((MOVE, release), (back, turned)):
+    for move, item in ((MOVE, release), (back, turned)):
         with nullcontext() if step in PASSED else refused:
-            proposals.require_moved([one], (), [move])
+            proposals.require_moved([item], (), [move])
 
 
 # Confirmed changes.
@@ -329,9 +329,9 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(step: Step) -> No
         step.github.leave(7, name, zipped(contents))
     plan, target = files.write(step.folder / "night.json", night()), step.folder / "out"
     words = (plan, "--to", target)
-    done = step("accept", "shard-*", *words)
-    assert done.code == 1, done
-    lines = done.out.splitlines()
+    result = step("accept", "shard-*", *words)
+    assert result.code == 1, result
+    lines = result.out.splitlines()
     kinds = ["accepted", *["missing"] * 2, *["refused"] * 3]
     assert [line.split(":")[0] for line in lines] == kinds
     assert [path.name for path in target.rglob("*.json")] == [f"{shard_run(1).id}.json"]
@@ -344,6 +344,6 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(step: Step) -> No
     assert step("accept", "shard-3", *words).code == 3
     (file,) = target.rglob("*.json")
     file.write_text("other")
-    done = step("accept", "shard-1", *words)
-    assert (done.code, "is never rewritten" in done.out) == (1, True)
+    result = step("accept", "shard-1", *words)
+    assert (result.code, "is never rewritten" in result.out) == (1, True)
     assert file.read_text() == "other"

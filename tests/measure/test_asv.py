@@ -48,7 +48,7 @@ class Repository:
     env: Mapping[str, str]
 
     def asv(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "asv", *args],
             cwd=self.root,
             env=self.env,
@@ -57,8 +57,8 @@ class Repository:
             text=True,
             check=False,
         )
-        assert done.returncode == code, done.stdout
-        return done.stdout
+        assert result.returncode == code, result.stdout
+        return result.stdout
 
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
@@ -227,12 +227,12 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         )
         result = tmp_path / "result.json"
         argv = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks", benchmark]
-        done = subprocess.run(
+        outcome = subprocess.run(
             [*argv, json.dumps({"repeat": 1}), "None", result],
             cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert words in done.stderr
-        assert done.returncode != 0
+        assert words in outcome.stderr
+        assert outcome.returncode != 0
         assert not result.exists()
 
 
@@ -259,12 +259,12 @@ def test_the_command_says_what_it_measured_and_what_failed(
     suite.write_text(right.replace("return int(on)", "return 1 // int(on)"), "utf-8")
     kept = tmp_path / "kept"
     words = ("observatory", "inprocess", *QUICK)
-    done = invoke(capsys, monkeypatch, words)
+    result = invoke(capsys, monkeypatch, words)
     again = invoke(capsys, monkeypatch, (*words, "--to", kept))
     suite.write_text(right, "utf-8")
     assert again.code == 0, again  # what failed is a result, too
-    assert (done.code, f"failed: {GIL} on 3.14t, current" in done.err) == (1, True), done
-    log = Path(done.err.rpartition("Why: ")[2].strip())
+    assert (result.code, f"failed: {GIL} on 3.14t, current" in result.err) == (1, True), result
+    log = Path(result.err.rpartition("Why: ")[2].strip())
     assert "ZeroDivisionError" in log.read_text("utf-8")
     (snapshot,) = asv_results.read(kept / "asv")
     assert snapshot.commit == git(repository.root, "rev-parse", "HEAD")

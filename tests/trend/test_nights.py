@@ -42,8 +42,8 @@ def test_each_machine_measures_what_is_declared(
     fleet: Mapping[str, Sequence[str]], expected: Mapping[str | None, str]
 ) -> None:
     shards = nights.share_out(plan_of(*"abcd"), fleet)
-    found = {s.machine: "".join(one.id[-1] for one in s.plan.cases) for s in shards}
-    assert found == expected
+    actual = {s.machine: "".join(item.id[-1] for item in s.plan.cases) for s in shards}
+    assert actual == expected
     assert [shard.number for shard in shards] == list(range(1, len(expected) + 1))
     assert {(s.plan.launches, s.plan.seed, s.plan.profile) for s in shards} == {(1, 1, "nightly")}
     words = r"fleet: found 'no machine for experiment/b, experiment/d'; allowed"
@@ -65,7 +65,7 @@ NIGHT = NightPlan(
 def arrived(number: int, *launches: Launch, **changes: Any) -> Run:
     """The run of a shard; by default with one good launch per case."""
     shard = NIGHT.shards[number - 1]
-    results = [result_of(one, *(launches or [good(one)])) for one in shard.plan.cases]
+    results = [result_of(item, *(launches or [good(item)])) for item in shard.plan.cases]
     fields = {"night": NIGHT.id, "shard": number, **changes}
     return night_run(0, str(shard.machine), results, **fields)
 
@@ -103,35 +103,35 @@ def test_measuring_makes_the_environments_of_new_locks(
         raise SetupError(f"asked for {stack.name} on {python.name}")
 
     monkeypatch.setattr(stacks, "make_environment", make)
-    done = bench.run("right")
-    assert (done.code, "asked for current on 3.14" in done.err) == (4, True), done
+    result = bench.run("right")
+    assert (result.code, "asked for current on 3.14" in result.err) == (4, True), result
 
 
 @pytest.mark.real
 def test_a_shard_is_measured_as_planned(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, told = bench.folder / "night.json", tmp_path / "told"
-    monkeypatch.setenv("GITHUB_OUTPUT", str(told))
+    plan, sentence = bench.folder / "night.json", tmp_path / "told"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(sentence))
     monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
-    done = bench("observatory", "plan", "--profile", "quick", "--output", plan)
-    assert done.code == 0, done
+    outcome = bench("observatory", "plan", "--profile", "quick", "--output", plan)
+    assert outcome.code == 0, outcome
     night = files.read(NightPlan, plan)
     first = min(night.shards, key=lambda shard: shard.machine == B)
     assert first.plan.cases[0].id == "badapps/right"
-    assert '"shard":2' in told.read_text()
+    assert '"shard":2' in sentence.read_text()
 
     words = ("observatory", "measure", "--plan", plan)
-    done = bench(*words, "--results", bench.results)
-    assert done.code == 0, done
+    outcome = bench(*words, "--results", bench.results)
+    assert outcome.code == 0, outcome
     run = bench.saved_run()
     assert (run.night, run.shard, run.launches) == (night.id, first.number, 1)
     assert [result.case for result in run.results] == list(first.plan.cases)
     others = tuple(shard for shard in night.shards if shard != first)
     files.write(plan, night.model_copy(update={"shards": others}))
-    done = bench(*words)
-    assert (done.code, "expected a shard of this machine" in done.err) == (2, True)
+    outcome = bench(*words)
+    assert (outcome.code, "expected a shard of this machine" in outcome.err) == (2, True)
 
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,14 +172,14 @@ def _wait_ended(pids: Iterable[int], timeout: float) -> bool:
 
 def _living(belongs: Callable[[int], bool]) -> list[psutil.Process]:
     """List the processes whose pid `belongs`, except this one and those that have ended."""
-    found: list[psutil.Process] = []
+    processes: list[psutil.Process] = []
     for pid in psutil.pids():
         with suppress(psutil.NoSuchProcess, OSError):
             if pid != os.getpid() and belongs(pid):
                 process = psutil.Process(pid)
                 if process.status() not in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
-                    found.append(process)
-    return found
+                    processes.append(process)
+    return processes
 
 
 def _mark(pid: int) -> int | None:
@@ -188,8 +188,8 @@ def _mark(pid: int) -> int | None:
         return resource.prlimit(pid, _RLIMIT_LOCKS)[0]
     except PermissionError:  # another user's, whose limits everybody may read
         limits = Path(f"/proc/{pid}/limits").read_text("utf-8")
-        found = re.search(r"^Max file locks +(\d+)", limits, re.MULTILINE)
-        return int(found[1]) if found else None
+        match = re.search(r"^Max file locks +(\d+)", limits, re.MULTILINE)
+        return int(match[1]) if match else None
 
 
 def _folder() -> Path:

@@ -68,8 +68,10 @@ def read_all(
     kind: type[_Record], results: Path, problems: list[str] | None = None
 ) -> list[_Record]:
     """All values of a kind; problems of unreadable files go to `problems`, or raise."""
-    found, read_one = files.paths(kind, results), partial(read_at, kind, results)
-    return list(map(read_one, found)) if problems is None else read_each(found, read_one, problems)
+    places, read_one = files.paths(kind, results), partial(read_at, kind, results)
+    return (
+        list(map(read_one, places)) if problems is None else read_each(places, read_one, problems)
+    )
 
 
 def read_each(

@@ -33,7 +33,7 @@ class Axis:
     @classmethod
     def around(cls, figures: Iterable[Interval]) -> Self | None:
         """Return an axis that has room for figures and their intervals; None without one."""
-        ends = [end for one in figures for end in (one.estimate, *(one.ends or ())) if end > 0]
+        ends = [end for of in figures for end in (of.estimate, *(of.ends or ())) if end > 0]
         return cls(min(ends) / math.sqrt(2), max(ends) * math.sqrt(2)) if ends else None
 
     def at(self, figure: float) -> float:
