@@ -333,7 +333,9 @@ def _read_django(request: Request, found: Any) -> None:
     if (match := getattr(served, "resolver_match", None)) is not None:
         request.route = f"/{match.route.lstrip('^/')}"
     content = b"" if found.streaming else found.content
-    request.response = found.status_code, found.items(), content
+    # Those only become headers for a server.
+    cookies = (("set-cookie", cookie.OutputString()) for cookie in found.cookies.values())
+    request.response = found.status_code, (*found.items(), *cookies), content
 
 
 CLIENTS = (
