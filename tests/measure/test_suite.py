@@ -147,11 +147,16 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
 
 
 def _operation(
-    number: int = 0, answer: str = "1", calls: int = 100, own: int = 0, **sent: int
+    number: int = 0,
+    answer: str = "1",
+    calls: int = 100,
+    own: int = 0,
+    status: int = 200,
+    **sent: int,
 ) -> Operation:
     """A request that sends statements so many times, and calls a function of its own."""
     events = [("sql", text, "f, app.py:1") for text, times in sent.items() for _ in range(times)]
-    reply = {"status": 200, "headers": [], "length": 1, "digest": answer, "body": answer,
+    reply = {"status": status, "headers": [], "length": 1, "digest": answer, "body": answer,
              "checkout": "/copy", "cut": False}  # fmt: skip
     did = Activity(["/"], [events], [calls], [("app.py", "price", own)], answers=[[reply]])
     return Operation(
@@ -228,6 +233,27 @@ def test_only_requests_that_are_the_same_ones_are_compared(
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
     assert (seen.requests, seen.notes) == (compared, notes)
     assert seen.broken == ["test_0"] * (outcome == "failed")
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "broken"),
+    [("passed", 400, True), ("failed", 400, False), ("failed", 500, True)],
+)
+def test_a_refusal_that_a_test_asks_for_is_only_different(
+    ended: str, status: int, *, broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Head's test asks for it if the test fails on base, and passes on head."""
+
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        refused = _operation(answer="2", status=status)
+        made, outcome = (ROUTED, ended) if place.name == "base" else (refused, "passed")
+        return Recording({made.key: made}, {made.test: outcome}, ())
+
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    (answer,) = seen.rows[0].effects.answers
+    assert answer.what == f"head answers status {status} instead of 200"
+    assert answer.broken == broken
 
 
 def test_a_request_that_moves_but_is_not_made_again_is_not_compared(

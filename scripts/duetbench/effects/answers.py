@@ -17,7 +17,7 @@ _IGNORED: Final = frozenset(
 )  # fmt: skip
 """Headers that follow from the content, the time or the server."""
 
-_REFUSED, _FAILED = 400, 500  # the first status of a request's fault, and of an application's
+_REFUSED, FAILED = 400, 500  # the first status of a request's fault, and of an application's
 
 _NO_TYPE: Final = "none"
 
@@ -39,9 +39,7 @@ def difference(base: Sequence[Reply], head: Sequence[Reply]) -> tuple[str, bool]
         if moved := _moved(name, *sides):
             old, new = moved
             another_type = name == "content type" and old != _NO_TYPE
-            broken = another_type or (
-                name == "status" and (new >= _FAILED or old < _REFUSED <= new)
-            )
+            broken = another_type or (name == "status" and (new >= FAILED or old < _REFUSED <= new))
             return f"head answers {name} {new} instead of {old}", broken
     if body := _body(base, head):
         return body, False

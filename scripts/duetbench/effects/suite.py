@@ -230,6 +230,10 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
             else:  # not made in each run
                 del pairs[key], effects[key]
     before, after = (side.outcomes for side in first)
+    effects = {
+        key: _as_asked(seen) if _only_base_fails(before, after, key[0]) else seen
+        for key, seen in effects.items()
+    }
     rows = tuple(by_endpoint(pairs, effects))
     made = {operation.endpoint for side in first for operation in side.operations.values()}
     return SuiteEffects(
@@ -240,6 +244,18 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs)),
     )
+
+
+def _only_base_fails(before: Mapping[str, str], after: Mapping[str, str], test: str) -> bool:
+    return before.get(test) in BAD and after.get(test) == "passed"
+
+
+def _as_asked(effects: Effects) -> Effects:
+    """Take no refusal as broken: head's test, which fails on base, asks for what head answers."""
+    if effects.status >= answers.FAILED:
+        return effects
+    asked = tuple(answer.model_copy(update={"broken": False}) for answer in effects.answers)
+    return effects.model_copy(update={"answers": asked})
 
 
 def _is_inside(differ: Sequence[RequestEffect]) -> bool:
@@ -390,7 +406,7 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     base, head = (side.outcomes for side in sides)
     for what, names in (
         ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
-        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
+        ("fail on base only", [n for n in head if _only_base_fails(base, head, n)]),
         ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):
