@@ -256,6 +256,20 @@ def test_a_refusal_that_a_test_asks_for_is_only_different(
     assert answer.broken == broken
 
 
+def test_a_random_answer_leads_a_test_no_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = map(str, range(99))
+
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        times, end = (1, "failed") if place.name == "base" else (2, "passed")
+        made = _operation(answer=next(texts)), replace(_operation(a=times), number=2)
+        return Recording({op.key: op for op in made}, {"test_0": end}, ())
+
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    assert seen.requests == 2
+    assert [(e.text, e.base, e.head) for e in seen.rows[0].effects.differ] == [("a", 1, 2)]
+
+
 def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -206,7 +206,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     places = base, head
     first = record(suite, base, tick), record(suite, head, tick)
     first = first[0].named_as(first[1]), first[1]
-    pairs = dict(_until_they_part(first))
+    pairs = dict(_matched(first))
     looks = {key: [pair] for key, pair in pairs.items()}
     effects = {key: _differs(pair) for key, pair in pairs.items()}
     for order, inside in itertools.product(_LOOKS, (True, False)):
@@ -231,9 +231,10 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
                 del pairs[key], effects[key]
     before, after = (side.outcomes for side in first)
     effects = {
-        key: _as_asked(seen) if _only_base_fails(before, after, key[0]) else seen
-        for key, seen in effects.items()
+        key: _as_asked(effects[key]) if _only_base_fails(before, after, key[0]) else effects[key]
+        for key in _until_they_part(first, effects)
     }
+    pairs = {key: pairs[key] for key in effects}
     rows = tuple(by_endpoint(pairs, effects))
     made = {operation.endpoint for side in first for operation in side.operations.values()}
     return SuiteEffects(
@@ -282,17 +283,16 @@ def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
             yield key, (old, new)
 
 
-def _until_they_part(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
+def _until_they_part(sides: Sequence[Recording], effects: Mapping[Key, Effects]) -> Iterator[Key]:
     """Yield the requests that are the same ones on both sides.
 
     A test that ends otherwise on the other side goes its own way after an answer that differs.
     """
     parted = set[str]()
-    for key, (old, new) in _matched(sides):
-        if key[0] in parted:
-            continue
-        yield key, (old, new)
-        if not _alike(sides, key) and answers.difference(old.did.answers[0], new.did.answers[0]):
+    for key, seen in effects.items():
+        if key[0] not in parted:
+            yield key
+        if seen.answers and not _alike(sides, key):
             parted.add(key[0])
 
 
