@@ -60,6 +60,8 @@ bench: setup
 	@$(BIN)/observatory measure --profile quick; code=$$?; $(BIN)/observatory show latest; \
 	$(BIN)/observatory inprocess --bench 'gil.Cpu.time_tasks\(.*, 4\)' --bench gil.Network; inside=$$?; \
 	$(BIN)/observatory site; site=$$?; \
+	$(BIN)/asv publish --no-pull --html-dir site/asv > .asv/publish.log 2>&1 || \
+	echo "asv's own pages are missing: .asv/publish.log says why"; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done
 
 $(GO_PLACES):

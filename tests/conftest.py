@@ -91,8 +91,8 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 def chromium() -> Iterator[Browser]:
     import browsing
 
-    with browsing.browser() as found:
-        yield found
+    with browsing.browser() as actual:
+        yield actual
 
 
 @pytest.fixture

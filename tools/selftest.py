@@ -199,7 +199,7 @@ class Tries:
         what = f"a handler {slow}: found" if self.size else f"{self.same}: false verdicts"
         for by, metric in ({**BY, "median response time": MEDIAN} if self.slow else BY).items():
             yield what, self.case, by, *self._cells(metric)
-        duets = [(sign, next(logs(one, CPU))) for sign, one in self.made if one.cases]
+        duets = [(sign, next(logs(item, CPU))) for sign, item in self.made if item.cases]
         first = [sign * many[0] for sign, many in duets if len(many)]
         far = [(log if self.size else abs(log)) > math.log1p(ONE_LAUNCH) for log in first]
         alone = rate(sum(far), len(far))
@@ -210,10 +210,10 @@ class Tries:
         """How often it is called and how large it is, from the side with more: head or base."""
         comparisons = [comparison for _, comparison in self.made]
         signs = np.array([sign for sign, _ in self.made])
-        moved = [self._moved(*one, metric) for one in self.made]
-        called = np.array([("right" if self.size else "wrong") in one for one in moved])
-        wrong = f"{sum('wrong' in one for one in moved)}" if self.size else ""
-        every = np.array([size_of(one, metric) for one in comparisons])
+        moved = [self._moved(*item, metric) for item in self.made]
+        called = np.array([("right" if self.size else "wrong") in item for item in moved])
+        wrong = f"{sum('wrong' in item for item in moved)}" if self.size else ""
+        every = np.array([size_of(item, metric) for item in comparisons])
         mean, printed, detects = every.T
         sizes = {CPU: 0.0 if self.slow else self.size, INSTRUCTIONS: self.instructions}
         true = [math.log1p(sizes.get(metric, self.size))] if metric else []
@@ -222,13 +222,13 @@ class Tries:
         turns = signs[:even].sum() == 0
         beyond = mean[:even].reshape(-1, 2).mean(axis=1) if turns else []
         # What was not judged is not found; that it is not called is no merit.
-        judged = [metric is None or verdict_of(one, metric) != "" for one in comparisons]
+        judged = [metric is None or verdict_of(item, metric) != "" for item in comparisons]
         tried = len(called) if self.size else sum(judged)
-        duets = [log for one in comparisons for log in logs(one, metric) if len(log) > 1]
+        duets = [log for item in comparisons for log in logs(item, metric) if len(log) > 1]
         freedom = sum(len(many) - 1 for many in duets)
         scatter = math.sqrt(sum(many.var() * len(many) for many in duets) / max(1, freedom))
-        usable = [sum(d.usable for case in one.cases for d in case.duets) for one in comparisons]
-        seconds = fmean(one.wall_seconds for one in comparisons)
+        usable = [sum(d.usable for case in item.cases for d in case.duets) for item in comparisons]
+        seconds = fmean(item.wall_seconds for item in comparisons)
         return (
             *rate(int(called.sum()), tried), wrong, percent(true), percent(signs * mean),
             percent((signs * printed)[called]) if self.size else "", percent(beyond),
@@ -239,10 +239,10 @@ class Tries:
 
     def _moved(self, sign: int, comparison: Comparison, metric: str | None) -> list[str]:
         """What it says moved: `right`, `wrong` or both; of no size all is wrong."""
-        rows = [one for one in said(comparison) if one.moved and metric in {None, one.subject}]
+        rows = [item for item in said(comparison) if item.moved and metric in {None, item.subject}]
         if not self.size:
             return ["wrong"] if rows else []
-        return sorted({"right" if is_right(one, sign) else "wrong" for one in rows})
+        return sorted({"right" if is_right(item, sign) else "wrong" for item in rows})
 
 
 def is_right(finding: Finding, sign: int) -> bool:
@@ -263,16 +263,16 @@ def said(comparison: Comparison) -> Iterator[Finding]:
 
 def verdict_of(comparison: Comparison, metric: str | None) -> str:
     """The verdict on a metric; empty: none."""
-    return next((one.verdict for one in said(comparison) if one.subject == metric), "")
+    return next((item.verdict for item in said(comparison) if item.subject == metric), "")
 
 
 def size_of(comparison: Comparison, metric: str | None) -> tuple[float, ...]:
     """A metric's log ratio: its mean, and as printed; the change that would be detected."""
-    for one in said(comparison):
-        if one.subject == metric and one.ratio and one.low and one.high:
-            low, high = math.log(one.low), math.log(one.high)
-            detects = one.detectable or math.nan
-            return (low + high) / 2, math.log(one.ratio), detects
+    for item in said(comparison):
+        if item.subject == metric and item.ratio and item.low and item.high:
+            low, high = math.log(item.low), math.log(item.high)
+            detects = item.detectable or math.nan
+            return (low + high) / 2, math.log(item.ratio), detects
     return (math.nan,) * 3
 
 
@@ -371,8 +371,8 @@ def compare_with(
 def calibrate(root: Path, options: argparse.Namespace) -> Tries:
     """What many assignments add to a request's CPU, and to its instructions."""
     case = options.case[0]
-    made = [one for _, one in compare_with(root, options, LONG, [case], CALIBRATING)]
-    sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (CPU, INSTRUCTIONS)]
+    made = [item for _, item in compare_with(root, options, LONG, [case], CALIBRATING)]
+    sizes = [[sign * size_of(item, by)[0] for sign, item in made] for by in (CPU, INSTRUCTIONS)]
     cpu, counted = ([log for log in many if math.isfinite(log)] for many in sizes)
     grown = math.expm1(fmean(cpu or [0.0]))
     if grown <= 0:
@@ -409,7 +409,7 @@ def compared(root: Path, *words: str) -> Comparison:
 def waits(tries: int, budget: str, folder_kept: Path | None) -> Iterator[tuple[str, ...]]:
     """Compare handlers that wait with such as wait longer, in both directions: the table's rows."""
     for slow, (short, long) in WAITS.items():
-        done = Tries(math.inf, "`/one`", math.nan, slow=slow)
+        result = Tries(math.inf, "`/one`", math.nan, slow=slow)
         with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
             root = Path(folder, "made")
             lock = {"requirements.txt": "fastapi==0.121.0\nuvicorn==0.38.0\n"}
@@ -421,9 +421,9 @@ def waits(tries: int, budget: str, folder_kept: Path | None) -> Iterator[tuple[s
                 comparison = compared(
                     root, *sides, "--app", "web:app", *_SERVED, "--budget", budget
                 )
-                done.made.append((sign, comparison))
+                result.made.append((sign, comparison))
                 keep(folder_kept, comparison)
-        yield from done.rows()
+        yield from result.rows()
 
 
 def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
@@ -440,10 +440,10 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
             with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
                 root = Path(folder, "made")
                 commit(root, files)
-                done = Tries(0.0, name, same=same)
+                result = Tries(0.0, name, same=same)
                 for _ in range(tries):
-                    done.made.append((1, compared(root, *words, "--control", "--budget", budget)))
-            yield from done.rows()
+                    result.made.append((1, compared(root, *words, "--control", "--budget", budget)))
+            yield from result.rows()
 
 
 def write(record: Path, before: str, rows: Iterable[Sequence[str]]) -> str:
@@ -498,7 +498,7 @@ def main() -> None:
                 number = f"{len(tries[case].made)} of {options.tries}"
                 verdicts = [f"{by} {verdict_of(made[1], BY[by]) or '-'}" for by in [*BY][1:]]
                 print(f"{size:g} %, {case}, {number}: {', '.join(verdicts)}", flush=True)
-                rows = [cells for one in known if one.made for cells in one.rows()]
+                rows = [cells for item in known if item.made for cells in item.rows()]
                 section = write(record, section, rows)
     others = chain(
         alike(options.alike, options.budget) if options.alike else (),

@@ -38,17 +38,18 @@ class Scene:
     def anchored(self, name: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        done = self.call("anchor", "renew", name)
-        assert done.code == 0, done
-        commit(self.root, f"Anchor {name}")
+        facts = (
+            f'name = "{name}"\ncommit = "{tip}"\nsince = 2026-11-23\nprotocol = {DUET_PROTOCOL}\n'
+        )
+        commit(self.root, f"Anchor {name}", **{"apps/anchor.toml": facts})
         return tip
 
     def measure(self, *words: object) -> Done:
         """Plan a night of one shard, and measure that against the anchor."""
         plan = self.results / "night.json"
-        done = self.call("plan", "--output", plan)
-        assert done.code == 0, done
-        return self.call("anchor", "run", "--plan", plan, "--shard", "1", *words)
+        result = self.call("plan", "--output", plan)
+        assert result.code == 0, result
+        return self.call("anchor", "--plan", plan, *words)
 
 
 @pytest.fixture
@@ -77,21 +78,14 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 @pytest.mark.real
-def test_an_anchor_is_declared_measured_and_replaced(
+def test_an_anchor_is_declared_and_measured(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(code: int, sentence: str, *words: str) -> None:
-        done = scene.call("anchor", *words) if words else scene.measure()
-        assert (done.code, sentence in done.err) == (code, True), done
-
-    refused(2, "expected --plan and --shard", "run")
-    refused(2, "declare the present state as one")
-    write(scene.root, "README.md", "# Not committed\n")
-    refused(2, "commit them first", "renew", "first")
-    commit(scene.root, "Words")
+    result = scene.call("anchor")
+    assert (result.code, "--plan" in result.err) == (2, True), result
+    result = scene.measure()
+    assert (result.code, "found none: declare one" in result.err) == (2, True), result
     first = scene.anchored("first")
-    assert load_anchor(scene.root).commit == first
-    refused(2, "is the name of the present anchor", "renew", "first")
 
     # A stack that came later has no point yet; all others are measured.
     apps = scene.root / "apps"
@@ -103,16 +97,16 @@ def test_an_anchor_is_declared_measured_and_replaced(
     later = cases + block.replace("py{python}", "py{python}/two")
     write(scene.root, "apps/tiny/experiment.toml", later)
     commit(scene.root, "A stack")
-    done = scene.measure("--results", scene.results)
-    assert done.code == 0, done
+    result = scene.measure("--results", scene.results)
+    assert result.code == 0, result
     (made,) = read(scene)
     assert (made.anchor, made.origin, made.shard) == ("first", "night", 1)
     assert made.commit == git(scene.root, "rev-parse", "HEAD")
-    assert {one.case for one in made.cases} == CASES
-    for one in made.cases:
-        (cpu,) = (point for point in one.points if point.metric == CPU)
+    assert {item.case for item in made.cases} == CASES
+    for item in made.cases:
+        (cpu,) = (point for point in item.points if point.metric == CPU)
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
-    lacking = {one.case: one.reason for one in made.missing}
+    lacking = {item.case: item.reason for item in made.missing}
     assert lacking == dict.fromkeys((f"{case}/two" for case in CASES), "the anchor lacks it")
 
     # A shallow clone fetches it.
@@ -125,16 +119,13 @@ def test_an_anchor_is_declared_measured_and_replaced(
     assert git(clone, "cat-file", "-t", first) == "commit"
     monkeypatch.setenv("DUETBENCH_ROOT", str(scene.root))
 
-    # One that cannot be measured any more is replaced.
+    # One whose duets were others is refused.
     old, log = anchor_file(scene.root).read_text(), [*scene.instruments.duet_log]
     other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
     commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
-    for sentence in ("needs version 99", "observatory anchor renew NAME"):
-        refused(4, sentence)
+    result = scene.measure()
+    assert (result.code, "needs version 99" in result.err) == (4, True), result
     assert scene.instruments.duet_log == log
-    scene.anchored("second")
-    renewed = load_anchor(scene.root)
-    assert (renewed.name, renewed.protocol) == ("second", DUET_PROTOCOL)
 
 
 @pytest.mark.real
@@ -142,38 +133,37 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    done = scene.call("plan", "--output", plan)
-    assert done.code == 0, done
+    result = scene.call("plan", "--output", plan)
+    assert result.code == 0, result
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
-    given = ("--plan", plan, "--shard", "1")
-    done = scene.call("anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1")
-    assert done.code == 0, done
+    given = ("--plan", plan)
+    result = scene.call("anchor", *given, "--budget", "40m", "--results", sent / "shard-1")
+    assert result.code == 0, result
     (path,) = files.paths(Points, sent / "shard-1")
     made = files.read(Points, path)
     assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
     assert made.id.endswith("-s1")
-    metrics = {one.case: [point.metric for point in one.points] for one in made.cases}
+    metrics = {item.case: [point.metric for point in item.points] for item in made.cases}
     assert metrics["tiny/dependent/py3.14"][0] == CPU
     assert metrics["tiny/alone/py3.14"] == ["instructions"]
-    assert [one.case for one in made.missing] == ["tiny/alone/py3.14"]
+    assert [item.case for item in made.missing] == ["tiny/alone/py3.14"]
 
-    locks = {one.name: incoming.Lock(one.digest, frozenset(one.packages)) for one in made.stacks}
+    locks = {
+        item.name: incoming.Lock(item.digest, frozenset(item.packages)) for item in made.stacks
+    }
     now = datetime.now(UTC)
     arrived = {"shard-1": {made.path: files.encode(made)}}
     assert incoming.night(night, arrived, locks, now) == (arrived["shard-1"], {})
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
-    done = scene.call("anchor", "run", *given, "--results", scene.results)
-    assert done.code == 130, done
+    result = scene.call("anchor", *given, "--results", scene.results)
+    assert result.code == 130, result
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
-    assert {one.points[0].duets for one in cut.cases} == {3}  # none is of an earlier run
-    commit(scene.root, "Something else")
-    done = scene.call("anchor", "run", *given)
-    assert (done.code, "check that commit out" in done.err) == (2, True)
+    assert {item.points[0].duets for item in cut.cases} == {3}  # none is of an earlier run
 
 
 @pytest.mark.real
@@ -185,19 +175,22 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
         scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
     span = ("--until", "2026-03-20", "--results", scene.results)
     dates = ("backfill", "--since", "2026-01-01", *span)
-    assert scene.call(*dates).code == 1
-    done = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
-    assert done.code == 1, done
-    made = {one.label: one for one in read(scene)}
-    versions = {name: one.stacks[0].packages["alpha"] for name, one in made.items() if one.stacks}
+    result = scene.call(*dates)
+    assert result.code == 1, result.err
+    result = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
+    assert result.code == 1, result
+    made = {item.label: item for item in read(scene)}
+    versions = {
+        name: item.stacks[0].packages["alpha"] for name, item in made.items() if item.stacks
+    }
     assert versions == {
         "as of 2026-02-01": "1.0", "as of 2026-03-01": "2.0",
         "alpha 1.0": "1.0", "alpha 2.0": "2.0", "alpha 3.0": "3.0",
     }  # fmt: skip
-    assert {one.commit for one in made.values()} == {anchor}
+    assert {item.commit for item in made.values()} == {anchor}
     assert [made[f"alpha {n}.0"].previous for n in (1, 2, 3)] == [None, "1.0", "2.0"]
     (early,), (without,) = (
-        {one.reason for one in made[label].missing} for label in ("as of 2026-01-01", "absent 1")
+        {item.reason for item in made[label].missing} for label in ("as of 2026-01-01", "absent 1")
     )
     assert "alpha" in early
     assert "Log: $CACHE/" in early  # and not where that folder is
@@ -205,5 +198,5 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
     left = [p for p in paths.cache_dir().glob("environments/one-*") if not p.is_symlink()]
     held = {info.name for p in left for info in p.glob("lib/python*/site-packages/*.dist-info")}
     assert held <= {"alpha-1.0.dist-info"}, "only the anchor's own environment stays"
-    done = scene.call(*dates)
-    assert "1 of 3 stacks measured now" in done.out
+    result = scene.call(*dates)
+    assert "1 of 3 stacks measured now" in result.out

@@ -48,25 +48,25 @@ _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 def start(*words: str, **variables: str) -> tuple[str, set[str]]:
     """Start a program in a process of its own; what it said, and all that it imported."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", _MAIN, *words],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, set(done.stderr.splitlines())
+    assert result.returncode == 0, result.stderr
+    return result.stdout, set(result.stderr.splitlines())
 
 
 def own(imported: set[str]) -> set[str]:
-    found = {_OWN.sub("", name) for name in imported if _OWN.match(name)}
-    return found - {"answers", "verbs"}
+    actual = {_OWN.sub("", name) for name in imported if _OWN.match(name)}
+    return actual - {"answers", "verbs"}
 
 
 def commands(group: Any) -> dict[str, Any]:
-    found = getattr(group, "commands", {}).items()
-    return {name: one.load() if isinstance(one, Verb) else one for name, one in found}
+    actual = getattr(group, "commands", {}).items()
+    return {name: item.load() if isinstance(item, Verb) else item for name, item in actual}
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +91,17 @@ def verbs() -> dict[str, Any]:
         (("duetbench", "--version"), ()),
         (("observatory", "--help"), ()),
         (("duetbench", "show", "--help"), ("options", "show")),
-        (("observatory", "history", "pull", "--help"), ("history",)),
+        (("observatory", "stack", "lock", "--help"), ("options", "stack")),
     ],
     ids=" ".join,
 )
 def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[str, ...]) -> None:
     """Every step of a workflow starts like this; what one verb needs delays no other."""
-    said, imported = start(*words)
+    output, imported = start(*words)
     assert own(imported) == set(modules)
     assert "show" in modules or not imported & LARGE
     if "--version" in words:
-        assert said == f"{__version__}\n"
+        assert output == f"{__version__}\n"
         assert not imported & {"pydantic", "rich"}
 
 
@@ -120,12 +120,12 @@ def test_every_verb_is_found_by_its_row(verbs: dict[str, Any], program: str) -> 
 def parameters(words: str, verb: Any) -> Iterator[str]:
     """A verb's parameters, a name per line; those of an application once, for `compare`."""
     whole = words == "duetbench compare"
-    shared = any(one.name == "copy_database" for one in verb.params) and not whole
+    shared = any(item.name == "copy_database" for item in verb.params) and not whole
     of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"words"}
-    for one in verb.params:
-        names = sorted((*one.opts, *one.secondary_opts), key=len, reverse=True)
-        if not shared or one.name not in of_target:
-            yield f"    {', '.join(names)}{' (hidden)' * getattr(one, 'hidden', False)}"
+    for item in verb.params:
+        names = sorted((*item.opts, *item.secondary_opts), key=len, reverse=True)
+        if not shared or item.name not in of_target:
+            yield f"    {', '.join(names)}{' (hidden)' * getattr(item, 'hidden', False)}"
     if shared:
         yield "    and an application's, as compare"
 
@@ -138,15 +138,15 @@ def test_no_verb_or_option_comes_or_goes_unseen(verbs: dict[str, Any]) -> None:
 
 def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     """80 columns, each command, and each option of `compare` that is no application's."""
-    said, imported = start("duetbench", "compare", "HEAD~1", "--help")
+    output, imported = start("duetbench", "compare", "HEAD~1", "--help")
     every = stored_help(())
-    assert (said, own(imported)) == (stored_help(("compare", "--help")), set())
+    assert (output, own(imported)) == (stored_help(("compare", "--help")), set())
     assert start("duetbench", "--help")[0] == every
-    for text in (said, every):
+    for text in (output, every):
         assert max(map(len, text.splitlines())) <= 80
         assert len(text.splitlines()) <= 30
     assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS]
-    named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", said))
+    named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", output))
     params = verbs["duetbench compare"].params
     assert named - {"--help"} <= {param.opts[0] for param in params}
     shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
@@ -159,12 +159,12 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
         if hasattr(verb, "commands"):
             continue
         program, *rest = words.split()
-        said = CliRunner().invoke(_PROGRAMS[program][0].app, [*rest, "--help"], env=WIDE).output
+        output = CliRunner().invoke(_PROGRAMS[program][0].app, [*rest, "--help"], env=WIDE).output
         wanted = 2 if program == "duetbench" and rest[0] != "ci" else 1
-        assert said.count("$ ") >= wanted, words
-        assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
-    said = CliRunner().invoke(app, ["run", "--help"], env=WIDE).output
-    assert all(word in said for word in ("--app", "--header", "threads"))
+        assert output.count("$ ") >= wanted, words
+        assert not re.search(r"<(bool|str|int|float|path|file|list)\b", output), output
+    output = CliRunner().invoke(app, ["run", "--help"], env=WIDE).output
+    assert all(word in output for word in ("--app", "--header", "threads"))
 
 
 def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:
@@ -176,8 +176,7 @@ def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:
             kind = getattr(param, "metavar", None)
             for name in (name for name in param.opts if name.startswith("--")):
                 means.setdefault(name, set()).add("PATH" if kind in paths else kind)
-    several = {name for name, kinds in means.items() if len(kinds) > 1}
-    assert several == {"--base", "--head"}  # words, and of `ci` revisions
+    assert [name for name, kinds in means.items() if len(kinds) > 1] == []
 
 
 def test_exit_codes_are_one_table() -> None:
@@ -218,10 +217,10 @@ def test_a_closed_pipe_is_no_failure_of_the_verb() -> None:
     os.close(reading)
     try:
         command = [sys.executable, "-c", "from duetbench.cli import main; main()", "--help"]
-        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+        result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (result.returncode, result.stderr) == (141, b"")
 
 
 def test_words_of_reports_are_explained_and_others_refused(
@@ -239,13 +238,13 @@ def test_words_of_reports_are_explained_and_others_refused(
         ("▼ worse", "worse: "),
         ("requests/s", "requests/s: Good answers"),
     ):
-        done = explained(words)
-        assert (done.code, done.out[: len(start)], "](" in done.out) == (0, start, False)
+        result = explained(words)
+        assert (result.code, result.out[: len(start)], "](" in result.out) == (0, start, False)
     known = explain.meanings()
     kinds = {kind.noun.lower() for kind in EFFECTS.values()}
     nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())
     assert 20 < len(explained("").out.rpartition("\n\n")[0].split("·")) <= 60
-    done = explained("host_nose")
-    assert (done.code, "did you mean host_noise" in done.err) == (2, True)
+    result = explained("host_nose")
+    assert (result.code, "did you mean host_noise" in result.err) == (2, True)

@@ -19,9 +19,9 @@ from comparing import SAME, WORSE
 from duetbench.app import target
 from duetbench.cli.options import budget_seconds
 from duetbench.core.comparison import CaseComparison, Comparison, Finding
-from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.errors import DeclarationError, InterruptedRun, UsageError
 from duetbench.core.model import Status
-from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.host.signals import interruptible
 from duetbench.judge.comparison import InterruptedComparison, Session
 from repos import borrow_cache, commit, git, make_repository, write
 
@@ -100,8 +100,8 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     sessions: list[Session] = []
     file = bench.folder / "c.json"
     more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %", "-o", file)
-    done = play(bench, monkeypatch, WORSE, *more, look=sessions.append)
-    assert (done.code, done.err) == (1, "")
+    result = play(bench, monkeypatch, WORSE, *more, look=sessions.append)
+    assert (result.code, result.err) == (1, "")
     (session,) = sessions
     sides, extent = session.sides, session.extent
     commits = [str(side.record.commit) for side in (sides.base, sides.head)]
@@ -135,23 +135,23 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
     with monkeypatch.context() as patch:
         patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        done = play(bench, patch, SAME, "-o", "-", "-o", page)
-    assert json.loads(done.out)["status"] == "complete"
-    assert "= same: " in " ".join(done.err.split())  # as wide as it may be
+        result = play(bench, patch, SAME, "-o", "-", "-o", page)
+    assert json.loads(result.out)["status"] == "complete"
+    assert "= same: " in " ".join(result.err.split())  # as wide as it may be
     assert "= same: " in summary.read_text().partition("\n")[0]
     assert " same: " in page.read_text()
 
     file = bench.folder / "c.md"
-    done = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)
-    assert (done.code, done.err) == (130, "observatory: interrupted by SIGINT\n")
-    for text in (done.out, file.read_text()):
+    result = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)
+    assert (result.code, result.err) == (130, "observatory: interrupted by SIGINT\n")
+    for text in (result.out, file.read_text()):
         assert "Partial: " in text
 
     folder = bench.folder / "soon gone"
     folder.mkdir()
-    done = play(bench, monkeypatch, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
-    assert (done.code, " ".join(done.out.split()).count("= same: ")) == (4, 1)
-    assert "No such file or directory; free some space, or make the folder writable" in done.err
+    result = play(bench, monkeypatch, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
+    assert (result.code, " ".join(result.out.split()).count("= same: ")) == (4, 1)
+    assert "No such file or directory; free some space, or make the folder writable" in result.err
 
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -166,8 +166,8 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
 
     def good_ones() -> int:
         partial = bench.unfinished()
-        found = [] if partial is None else [x for many in launches(partial).values() for x in many]
-        return sum(launch.status is Status.OK for launch in found)
+        actual = [] if partial is None else [x for many in launches(partial).values() for x in many]
+        return sum(launch.status is Status.OK for launch in actual)
 
     try:
         eventually("a launch to be saved", lambda: good_ones() > 0)
@@ -185,8 +185,8 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
     assert partial.status == "partial"
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
     assert len(kept) == 1  # of two
-    told = f"interrupted by SIGINT: {len(kept)} of 4 launches kept: duetbench show "
-    assert err.startswith(f"observatory: {told}")
+    sentence = f"interrupted by SIGINT: {len(kept)} of 4 launches kept: duetbench show "
+    assert err.startswith(f"observatory: {sentence}")
     assert partial.notes[0].startswith("interrupted by SIGINT at ")
     shown = bench("show", err.split()[-1])
     assert (shown.code, f"Run {partial.id} (partial)\n" in shown.out) == (0, True), shown

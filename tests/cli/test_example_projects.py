@@ -108,8 +108,8 @@ def test_a_service_in_src_is_measured_as_it_is(
     """FastAPI, SQLAlchemy, SQLite, uv.lock, settings from the environment: no file is written."""
     root = laid_out(projects, "shop", monkeypatch)
     page, out = bench.folder / "run.md", bench.folder / "run.json"
-    done = bench("run", *SHOP, "--seconds", "1", "-o", page, "-o", out)
-    assert done.code == 0, done
+    result = bench("run", *SHOP, "--seconds", "1", "-o", page, "-o", out)
+    assert result.code == 0, result
     assert "CPU per request" in page.read_text("utf-8")
     run, _ = measured(bench)
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
@@ -144,8 +144,12 @@ def test_two_commits_have_copies_of_a_postgresql_database(
             "--env", f"NOTES_DATABASE_URL={server}/notes", "--copy-database", "NOTES_DATABASE_URL",
             "--before", "python -m notes.schema",
         )  # fmt: skip
-        done = bench("compare", "HEAD~1", *given, "--path", "/notes/7", "--budget", "1s", "-o", out)
-        assert (done.code, done.err, "update notes set seen" in done.out) == (3, "", True), done.out
+        result = bench(
+            "compare", "HEAD~1", *given, "--path", "/notes/7", "--budget", "1s", "-o", out
+        )
+        assert (result.code, result.err, "update notes set seen" in result.out) == (3, "", True), (
+            result.out
+        )
         assert server not in out.read_text("utf-8")
         failed = bench("run", *given, "--path", "/no", "--seconds", "1")
         assert (failed.code, "found 404" in failed.err) == (2, True), failed
@@ -173,17 +177,17 @@ def test_two_commits_that_do_different_things_are_both_named(
         fault = "raise SystemExit('no')\n" * (subject == "Fail")
         (root / "bare.py").write_text(source + fault, "utf-8")
         commit(root, subject)
-    done = bench(
+    result = bench(
         "bisect", f"HEAD~{len(subjects)}", "HEAD", "--app", "bare:app",
         "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--with", "expect-status=401",
     )  # fmt: skip
-    assert done.code == 0, done
-    named = [line for line in done.out.splitlines() if "→" in line]
+    assert result.code == 0, result
+    named = [line for line in result.out.splitlines() if "→" in line]
     for line, subject, what in zip(
         named, ("Call", "Read"), ("function calls ", "files opened 0 → 1"), strict=True
     ):
-        assert f" {subject}: " in line, done
-        assert what in line, done
+        assert f" {subject}: " in line, result
+        assert what in line, result
 
 
 @pytest.mark.long
@@ -192,18 +196,18 @@ def test_the_tutorial_finds_what_it_says(
     projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""
-    (said,) = re.findall(r"```text\n(GET .*?)```", tutorial.PAGE, re.DOTALL)
+    (output,) = re.findall(r"```text\n(GET .*?)```", tutorial.PAGE, re.DOTALL)
     commands = re.findall(r"^\$ (duetbench .*)$", tutorial.PAGE, re.MULTILINE)
     root = projects / "library"
     tutorial.follow(root)
     monkeypatch.chdir(root)
-    done = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
-    headline, *statements = said.splitlines()
-    assert headline.partition(" (seen")[0] in done.out, done
+    result = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
+    headline, *statements = output.splitlines()
+    assert headline.partition(" (seen")[0] in result.out, result
     for words in "  ".join(statements).split("  "):
-        assert words.strip() in done.out, (words, done.out)
-    done = bench(*shlex.split(commands[2])[1:])
-    assert done.code == 0, done
+        assert words.strip() in result.out, (words, result.out)
+    result = bench(*shlex.split(commands[2])[1:])
+    assert result.code == 0, result
     assert 'app = "library:app"' in (root / "duetbench.toml").read_text()
 
 
@@ -287,11 +291,11 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
     )  # fmt: skip
     page = bench.folder / "found.json"
     compared = ("compare", "HEAD~1", *given, "--only", only)
-    done = bench(*compared, "--env=PW=QpsecretZp", "-o", page)
-    found = files.read(Comparison, page)
-    (case,) = found.cases
-    assert bool(found.of(case.case.id, "instructions")) == (only == "counts"), done.out
-    assert case.effects is not None, done.out
+    result = bench(*compared, "--env=PW=QpsecretZp", "-o", page)
+    actual = files.read(Comparison, page)
+    (case,) = actual.cases
+    assert bool(actual.of(case.case.id, "instructions")) == (only == "counts"), result.out
+    assert case.effects is not None, result.out
     moved = {effect.kind: (effect.base, effect.head) for effect in case.effects.differ}
     assert (moved["read"], case.effects.answers) == ((0, 1), ())
     ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--with", "connections=8")
@@ -301,7 +305,7 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
         assert wrong.code == code
         assert "expected to be logged in, found status 403" in wrong.err
         assert "{login}" in wrong.err
-    assert not re.search("Qp[a-z0-9]+Zp", f"{done} {ran} {wrong}")
+    assert not re.search("Qp[a-z0-9]+Zp", f"{result} {ran} {wrong}")
     assert all(map(_is_log, telling("Qp[a-z0-9]+Zp", bench, root)))
 
 
@@ -319,12 +323,12 @@ def test_private_values_are_told_nowhere(
     given += ["--env-file", "dev.env", "--header", "Authorization: Bearer {TOKEN}"]
     files_of = [bench.folder / name for name in ("found.json", "found.md", "found.html")]
     wanted = ("--control", "--budget", "1s", *(word for file in files_of for word in ("-o", file)))
-    done = bench("compare", "HEAD~1", "--app", "bare:app", *given, *wanted)
-    assert "log records" in done.out + bench("show", files_of[0]).out, done
+    result = bench("compare", "HEAD~1", "--app", "bare:app", *given, *wanted)
+    assert "log records" in result.out + bench("show", files_of[0]).out, result
     assert all(file.is_file() for file in files_of)
     refused = bench("compare", "HEAD~1", "--app", "bare:app", *given, "--before", "env; exit 3")
     assert "expected exit code 0, found exit code 3; it said:" in refused.err, refused
-    assert not re.search(PARTS, f"{done} {refused}")
+    assert not re.search(PARTS, f"{result} {refused}")
     logs = telling(PARTS, bench, root)
     assert all(map(_is_log, logs))
     assert {log.stat().st_mode & 0o777 for log in logs} == {0o600}

@@ -75,8 +75,8 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("bisect", "--head", "loop=uvloop", "--app", "a:b"), "bisect: expected packages"),
         (("show", ":bug:"), "no result has the name ':bug:'"),  # and is no picture
     ):
-        done = bench(*arguments)
-        assert (done.code, sentence in done.err) == (2, True), done
+        result = bench(*arguments)
+        assert (result.code, sentence in result.err) == (2, True), result
 
 
 @pytest.mark.real
@@ -95,9 +95,9 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
             "why HEAD",
             "bisect --base lock=a --head lock=b",
         ):
-            done = bench(*verb.split(), "--app", "shop.app:app", "--wait", "1s")
-            assert (done.code, f"(pid {holder.pid} of " in done.err) == (5, True), done
-            *repository, waiting = done.out.splitlines()
+            result = bench(*verb.split(), "--app", "shop.app:app", "--wait", "1s")
+            assert (result.code, f"(pid {holder.pid} of " in result.err) == (5, True), result
+            *repository, waiting = result.out.splitlines()
             assert waiting.startswith("waiting for this machine, at most 1 s: another duetbench")
             assert [line.partition(":")[0] for line in repository] in ([], ["repository"])
         holder.communicate()
@@ -208,16 +208,20 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert "pyproject.toml has no package with fastapi: install it," in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
     assert "no application answers: name one with --app" in none.err
-    one = bench("init", "--app", "shop.app:app")
-    assert (one.code, "No module named 'fastapi'" in one.err) == (2, True)
+    item = bench("init", "--app", "shop.app:app")
+    assert (item.code, "No module named 'fastapi'" in item.err) == (2, True)
 
     write(shop, "src/shop/main.py", WSGI)
     write(shop, ".env.example", "SHOP_TOKEN=example\n")
     lacking = bench("init")
     assert lacking.code == 2
     assert "SHOP_TOKEN is not set: add --env-file .env.example" in lacking.err
-    told = bench("init", "--login", "POST /in user=a@b.test&password=pw-of-a")
-    assert (told.code, "pw-of-a" in f"{told}", "committed: put it" in told.err) == (2, False, True)
+    sentence = bench("init", "--login", "POST /in user=a@b.test&password=pw-of-a")
+    assert (sentence.code, "pw-of-a" in f"{sentence}", "committed: put it" in sentence.err) == (
+        2,
+        False,
+        True,
+    )
     wrong = bench("init", "--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
     assert (wrong.code, "GET /no: expected status 200, found 404" in wrong.err) == (2, True)
     assert file.read_bytes() == before
@@ -228,12 +232,12 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     )  # fmt: skip
     shown = bench("init", *options, "--dry-run")
     assert (shown.code, file.read_bytes()) == (0, before), shown
-    done = bench("init", *options)
-    assert (done.code, done.err) == (0, "")
-    assert f"{failed}ModuleNotFoundError" in done.out
-    assert "application: shop.main:app\n" in done.out
-    assert "not written: the value of A: add --env A to each command" in done.out
-    assert "next: duetbench run" in done.out
+    result = bench("init", *options)
+    assert (result.code, result.err) == (0, "")
+    assert f"{failed}ModuleNotFoundError" in result.out
+    assert "application: shop.main:app\n" in result.out
+    assert "not written: the value of A: add --env A to each command" in result.out
+    assert "next: duetbench run" in result.out
     written = file.read_bytes()
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")
     assert tomllib.loads(written.decode())["tool"]["duetbench"] == {

@@ -49,9 +49,7 @@ def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
     assert result.spread == pytest.approx(0.1)
     outside = [value for value in (1.0, 1.04, 1.2, 1.21, 1.22) if result.excludes(value)]
     assert outside == [1.0, 1.22]
-
-
-def test_one_sample_has_no_ends_and_excludes_nothing() -> None:
+    # One sample has no ends, and excludes nothing.
     alone = Interval(1.1)
     assert (alone.ends, alone.spread, alone.excludes(9.0), alone.n) == (None, None, False, 1)
     assert Interval(0.0, -1.0, 1.0, 3).spread is None

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,16 +12,14 @@ import asv_files
 import attributing
 import foreign
 import site_builds
-from bare import QUIET
 from bench import PROJECT, invoke
-from duetbench.core.errors import DuetbenchError
 from duetbench.host import files
 from foreign import MACHINES
 from observatory.github import issues
 from observatory.show import addresses
+from observatory.show.experiments import reference_runs
 from observatory.show.site import build, story
-from observatory.store import kinds
-from observatory.store.night import outcome
+from observatory.store import asv_results, kinds
 from observatory.trend import candidates, confirm, reading
 from repos import git, keep
 
@@ -47,23 +44,20 @@ class Scene:
         (name,) = (name for name in self.whole if name.startswith(start))
         return self.results / name
 
-    def use(self, *, with_asv: bool = False) -> tuple[str, ...]:
+    def use(self) -> tuple[str, ...]:
         """Do all that a night and its publishing do with a history; no file may make that fail.
 
         Return the site's notes.
         """
-        with suppress(DuetbenchError):  # the file does not enter the history, but is read below
-            kinds.collect(self.results)
         sources = reading.read(self.results)
         candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
         confirm.close(sources.changes)
         base = "https://site.example/"
         for change in sources.changes:
             issues.text(change, base)
-        place = self.root, self.results, self.output
-        report = build.build(*place, QUIET, with_asv=with_asv, sources=sources)
+        _, notes = build.build(self.root, self.results, self.output, sources)
         assert (self.output / "index.html").is_file()
-        return report.notes
+        return notes
 
 
 @pytest.fixture
@@ -76,19 +70,19 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     at = keep(made.root)
     nights = [foreign.shard_run(number) for number in (1, 2)]
     record, evidence = foreign.judge_candidate()
-    night = (*nights, outcome(foreign.night(), nights), foreign.points())
+    night = (*nights, foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
     compared = site_builds.make_comparison(site_builds.JSON, duets=3)
-    for one in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
-        files.save(made.results, one)
+    for item in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
+        files.save(made.results, item)
     asv = made.results / "asv"
     place = asv / MACHINES[0].id
     place.mkdir(parents=True)
     (place / "machine.json").write_text(json.dumps({"machine": place.name, "version": 1}))
     inside = json.dumps(foreign.inside(commit_hash=at))
     (place / f"{at[:8]}-duetbench-py3.14-stackcurrent.json").write_text(inside)
-    found = made.results.rglob("*.json")
-    made.whole = {path.relative_to(made.results).as_posix() for path in found}
+    actual = made.results.rglob("*.json")
+    made.whole = {path.relative_to(made.results).as_posix() for path in actual}
     parameters = {"mode": ("serial",), "tasks": (1, 2, 4)}
     asv_files.list_benchmarks(asv, [asv_files.Bench("gil.Cpu.time_tasks", parameters)])
     assert {kinds.kind_of(name) for name in made.whole} == {*kinds.KINDS}
@@ -103,14 +97,15 @@ def test_a_bad_file_costs_itself_alone(
 ) -> None:
     """It got in when nobody looked: a run with an impossible figure, and files of asv.
 
-    The site names each; asv, which would fail as a whole or never end, sees the good ones, and not
-    for ever. `detect` needs no runs.
+    The site names the run, and does without the others. `detect` needs no runs.
     """
     bad = scene.file(f"runs/{MACHINES[1].id}")
     document = json.loads(bad.read_bytes())
     document["results"][0]["launches"][0]["metrics"]["throughput"] = 1e308
     bad.write_text(json.dumps(document))
-    (problem,) = reading.read(scene.results).problems
+    problems = list[str]()
+    reference_runs(scene.results, problems)
+    problem = problems[0].replace(f"{scene.results}/", "")
     assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
     assert "expected throughput to be" in problem
 
@@ -123,25 +118,19 @@ def test_a_bad_file_costs_itself_alone(
     other = scene.results / "asv" / MACHINES[1].id
     other.mkdir()
     shutil.copy(good, other)
-    (other / "machine.json").write_text("[]")
-    faults = (
-        "be a valid list", "a figure beyond 1e+18, found inf", "be a valid dictionary", problem
-    )  # fmt: skip
-    notes = scene.use(with_asv=True)
-    assert len(notes) == len(faults)
-    for fault in faults:
-        assert any(fault in note for note in notes), notes
+    faults = list[str]()
+    asv_results.read(scene.results / "asv", faults)
+    for fault, words in zip(
+        faults,
+        ("be a valid list", "a figure beyond 1e+18, found inf", "by its content"),
+        strict=True,
+    ):
+        assert words in fault
+    assert scene.use() == (problem,)
     assert "expected throughput to be" in (scene.output / "index.html").read_text("utf-8")
-    index = json.loads((scene.output / "asv" / "index.json").read_bytes())
-    assert [*index["machines"]] == [MACHINES[0].id]
-    assert [one["stack"] for one in index["graph_param_list"]] == ["current"]
-
-    monkeypatch.setattr(build, "LIMIT", 0.01)
-    for words in (("detect",), ("site", "-o", scene.output)):
-        done = invoke(capsys, monkeypatch, ("observatory", *words))
-        assert done.code == 0, done
-    assert "asv publish within 0.01 s failed (exit code 124)" in done.out
-    assert not (scene.output / "asv").exists()
+    file = scene.output.with_name("candidates.json")
+    result = invoke(capsys, monkeypatch, ("observatory", "detect", "-o", file))
+    assert result.code == 0, result
 
 
 def test_a_page_that_cannot_be_made_costs_that_page_alone(
@@ -152,7 +141,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
 
-    assert scene.use(with_asv=True) == ()
+    assert scene.use() == ()
     site_builds.save_releases(scene.results)
     monkeypatch.setattr(story, "measurements", broken)
     lost = "fastapi 0.11.0: cannot be shown (RecursionError: as deep as it is)"

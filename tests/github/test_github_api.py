@@ -67,12 +67,6 @@ def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step:
         assert part in text
 
 
-def test_a_status_can_mean_that_there_is_nothing(step: Step) -> None:
-    with step.connected() as github:
-        assert github.get("/pulls/13", absent={404}) is None
-        assert github.send("DELETE", "/issues/comments/4", absent={404}) is None
-
-
 def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
     left = step.github.leave(7, "one", b"new")
     with step.connected() as github:

@@ -10,7 +10,6 @@ from duetbench.core.comparison import PackageChange
 from duetbench.host import files
 from observatory.github import issues
 from observatory.store.change import Change, SeriesName
-from repos import commit, git, write
 from steps import Step
 from synthetic import change_record
 
@@ -32,9 +31,9 @@ def save(step: Step, *records: Change) -> Path:
 
 def tell(step: Step, *records: Change) -> list[str]:
     """Announce these records; what was said, one line each."""
-    done = step("announce", "--results", save(step, *records))
-    assert (done.code, done.err) == (0, "")
-    return done.out.splitlines()
+    result = step("announce", "--results", save(step, *records))
+    assert (result.code, result.err) == (0, "")
+    return result.out.splitlines()
 
 
 def test_an_issue_says_what_how_much_since_when_because_of_what_and_where(step: Step) -> None:
@@ -79,28 +78,6 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
     assert (len(step.github.issues), step.requests("PATCH")) == (1, [])
 
 
-def test_a_fork_starts_empty(step: Step) -> None:
-    """What is committed beside the code opens issues where it is left, and no copy keeps it."""
-    git(step.folder, "init", "--quiet", "--bare", "fork")
-    checkout = step.folder / "checkout"
-    files.save(checkout / "results", record())
-    write(checkout, "pyproject.toml", '[tool.duetbench]\nresults = "results"\n')
-    write(checkout, "results/schema.json", "{}")
-    git(step.folder, "init", "--quiet", "--initial-branch=main", str(checkout))
-    commit(checkout, "Reference results")
-    git(checkout, "remote", "add", "origin", f"file://{step.folder}/fork")
-    step.set(GITHUB_REPOSITORY="somebody/fork", DUETBENCH_ROOT=str(checkout))
-    step.github.repository = "somebody/fork"
-    pulled = step("history", "pull", "--alone")
-    assert pulled.code == 0, pulled
-    assert "there is no branch gh-pages yet" in pulled.out
-    left = [file.name for file in (checkout / "results").rglob("*") if file.is_file()]
-    assert left == ["schema.json"]
-    assert "no news" in step("announce").out
-    git(checkout, "checkout", "HEAD", "--", "results")
-    assert "one: opened" in step("announce").out
-
-
 def test_a_night_that_breaks_everything_opens_few_issues(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,9 +85,9 @@ def test_a_night_that_breaks_everything_opens_few_issues(
     monkeypatch.setattr(issues, "MOST", 3)
     days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
     results = save(step, *(record(f"change-{day.day}", when=day) for day in days))
-    done = step("announce", "--results", results)
-    assert (done.code, "2 changes are not announced yet" in done.err) == (1, True)
-    opened = [line.partition(":")[0] for line in done.out.splitlines()]
+    result = step("announce", "--results", results)
+    assert (result.code, "2 changes are not announced yet" in result.err) == (1, True)
+    opened = [line.partition(":")[0] for line in result.out.splitlines()]
     assert opened == ["change-5", "change-4", "change-3"]
     assert step("announce", "--results", results).code == 0
     assert len(step.github.issues) == 5
@@ -120,13 +97,13 @@ def test_one_broken_record_stops_no_other(step: Step) -> None:
     """And addresses of the site are checked."""
     results = save(step, record())
     step.set(DUETBENCH_SITE="javascript:alert(1)")
-    done = step("announce", "--results", results)
-    assert (done.code, "expected an address" in done.err) == (2, True)
+    result = step("announce", "--results", results)
+    assert (result.code, "expected an address" in result.err) == (2, True)
     step.set(DUETBENCH_SITE="")
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
-    done = step("announce", "--results", results)
-    assert (done.code, len(step.github.issues)) == (1, 1)
-    assert "broken.json: expected a change record" in done.err
+    result = step("announce", "--results", results)
+    assert (result.code, len(step.github.issues)) == (1, 1)
+    assert "broken.json: expected a change record" in result.err
     assert "broken.json" in step.summary
 
 

@@ -159,10 +159,10 @@ def test_it_can_be_repeated(tmp_path: Path) -> None:
     before = contents(tmp_path)
     (tmp_path / POLICY).write_text("")
     (tmp_path / HOOK).chmod(0o777)
-    done = prepare(tmp_path, "packages=index.example,files.example")
+    result = prepare(tmp_path, "packages=index.example,files.example")
     assert contents(tmp_path) == before
-    assert "--shell /usr/sbin/nologin --user-group duetbench\n" in done.stdout
-    assert "$ systemctl enable duetbench-clock.service duetbench-runner.service\n" in done.stdout
+    assert "--shell /usr/sbin/nologin --user-group duetbench\n" in result.stdout
+    assert "$ systemctl enable duetbench-clock.service duetbench-runner.service\n" in result.stdout
     folders = ("var/lib/duetbench", "srv/actions-runner", "srv/duetbench-work")
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
 
@@ -188,9 +188,9 @@ def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, te
      "repository=acme/NAME", "packages="],
 )  # fmt: skip
 def test_hostile_values_placeholders_and_gaps_are_refused(tmp_path: Path, word: str) -> None:
-    done = prepare(tmp_path, word)
-    assert (done.returncode, contents(tmp_path)) == (2, {})
-    assert f"{word}: expected " in done.stderr
+    result = prepare(tmp_path, word)
+    assert (result.returncode, contents(tmp_path)) == (2, {})
+    assert f"{word}: expected " in result.stderr
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
@@ -198,8 +198,8 @@ def test_systemd_reads_the_units_and_the_sandbox_can_be_made_in_the_service(tmp_
     """What the units start is not installed here."""
     prepare(tmp_path)
     units = [*(tmp_path / UNITS).glob("*.service")]
-    done = execute(["systemd-analyze", "verify", "--man=no", *units])
-    ours = [line for line in done.stderr.splitlines() if "duetbench" in line]
+    result = execute(["systemd-analyze", "verify", "--man=no", *units])
+    ours = [line for line in result.stderr.splitlines() if "duetbench" in line]
     assert [line for line in ours if "is not executable" not in line] == []
     runner = (tmp_path / UNITS / "duetbench-runner.service").read_text().splitlines()
     # They hide parts of /proc, and then the kernel lets nobody mount another one.

@@ -99,8 +99,8 @@ def test_sides_are_fetched_into_a_shallow_clone(
     step.github.add_pull(12, head, base)
     step.set_event(json.loads(json.dumps(PULL).replace(HEAD, head)))
     step.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(tmp_path / "output"))
-    done = step("sides")
-    assert (done.code, done.err) == (0, "")
+    result = step("sides")
+    assert (result.code, result.err) == (0, "")
     handed = (tmp_path / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
     assert (values["base"], values["head"]) == (base, head)
@@ -131,9 +131,9 @@ def leave(ended: Step, *sent: Comparison | Cause) -> None:
 
 
 def report(ended: Step, *words: str) -> Done:
-    done = ended("report", *words)
-    assert (done.code, done.err) == (0, "")
-    return done
+    result = ended("report", *words)
+    assert (result.code, result.err) == (0, "")
+    return result
 
 
 def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step) -> None:
@@ -160,9 +160,9 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
 
 def test_an_artifact_that_is_no_archive_is_refused(ended: Step) -> None:
     ended.github.leave(5, pull_request.ARTIFACT, b"no archive")
-    done = ended("report")
-    assert (done.code, ended.ours()) == (4, [])
-    assert "artifact 'duetbench': expected a zip archive" in done.err
+    result = ended("report")
+    assert (result.code, ended.ours()) == (4, [])
+    assert "artifact 'duetbench': expected a zip archive" in result.err
 
 
 Calls = list[tuple[str, ...]]

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -24,6 +23,7 @@ import pytest
 
 from acting import PROJECT, load
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.host import paths
 from observatory.github import packages, sandbox
 
 pytestmark = [
@@ -211,7 +211,8 @@ def left() -> list[psutil.Process]:
 
 
 def scratch() -> set[Path]:
-    return {*Path(tempfile.gettempdir()).glob(f"duetbench-scratch-*-{os.getpid():07}-*")}
+    with paths.scratch() as own:
+        return {*own.parent.iterdir()} - {own}
 
 
 def test_what_is_left_behind_ends_with_the_command() -> None:
@@ -230,12 +231,12 @@ def test_a_cancelled_step_saves_what_it_has(
     (verb := tmp_path / "observatory").write_text(VERB)
     verb.chmod(0o755)
     jobs = load((PROJECT / ".github/workflows/shard.yml").read_text("utf-8"))["jobs"]
-    (step,) = [s["run"] for s in jobs["run"]["steps"] if " anchor run " in s.get("run", "")]
+    (step,) = [s["run"] for s in jobs["run"]["steps"] if " anchor " in s.get("run", "")]
     Path("step.sh").write_text(step.replace("night.json", "attack.py"))
     Path("attack.py").write_text(f"{script}{LEAVE}print('began', flush=True); time.sleep(600)")
     shell = subprocess.Popen(
         ["bash", "-e", "step.sh"],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SHARD": "1"},
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -78,7 +78,7 @@ def examples(revision: str) -> dict[str, str]:
     for name, text in FENCE.findall(PAGE.read_text("utf-8")):
         named = re.sub(r"OWNER/duetbench(\S*)@main", rf"{OURS}\1@{revision} # v1.0.0", text)
         # In a line of braces a comment would swallow the rest.
-        pinned = re.sub(r"(actions/[\w-]+)@v\d+", lambda one: f"{one[1]}@{uses[one[1]]}", named)
+        pinned = re.sub(r"(actions/[\w-]+)@v\d+", lambda item: f"{item[1]}@{uses[item[1]]}", named)
         result[name.rpartition("/")[2]] = pinned
     return result
 
@@ -91,8 +91,8 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     for name, text in result.items():
         write(tmp_path, f".github/workflows/{name}", text)
     assert actionlint(tmp_path).stdout == ""
-    done = zizmor(tmp_path, "regular")
-    assert done.returncode == 0, done.stdout + done.stderr
+    outcome = zizmor(tmp_path, "regular")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert {*result} == {"duetbench.yml", "duetbench-comment.yml"}
     for name, text in result.items():
         document = load(text)

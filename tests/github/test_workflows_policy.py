@@ -179,7 +179,7 @@ def test_actionlint_and_zizmor_find_nothing(tmp_path: Path) -> None:
     shutil.copytree(GITHUB, tmp_path / ".github")
     shutil.copy(PROJECT / "action.yml", tmp_path)
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    done = actionlint(tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
-    done = zizmor(tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = actionlint(tmp_path)
+    assert (result.returncode, result.stdout) == (0, "")
+    result = zizmor(tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -97,17 +97,6 @@ def test_another_home_is_the_same_machine_and_the_refusal_names_who_measures(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_another_user_shares_the_lock() -> None:
-    """No file belongs to one of them."""
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
-    with another(*nobody) as holder:
-        assert said(holder) == "measuring"
-        with pytest.raises(BusyError, match=rf"pid {holder.pid} of nobody"), measuring():
-            pytest.fail("two measurements at once")
-
-
-@pytest.mark.long
 def test_who_holds_the_machine_is_waited_for_and_after_that_is_an_error_of_its_own() -> None:
     sentences = list[str]()
     with another() as holder:

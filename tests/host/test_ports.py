@@ -13,15 +13,6 @@ from serverlings import launch, said
 pytestmark = pytest.mark.usefixtures("state_home")
 
 
-def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
-    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split())
-    chosen = {ports.free_port() for _ in range(10)}
-    for port in chosen:
-        assert not low <= port <= high
-        ports.require_free(port)
-    assert len(chosen) > 5
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "::"])
 def test_a_listener_is_named(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.host import proc, tree_usage
+from duetbench.host import tree_usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.tree_usage import Edge, MemorySample, TreeSampler
+from duetbench.host.tree_usage import MemorySample, TreeSampler
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -17,20 +17,14 @@ pytestmark = pytest.mark.usefixtures("state_home")
 MB = 1 << 20
 
 
-def process(
-    pid: int, cpu: float, *, parent: int = 1, children: float = 0, start: int = 0
-) -> proc.Stat:
-    return proc.Stat(pid, "R", parent, 0, cpu, children, 1, start or 1000 + pid)
-
-
-def burned(folder: Path, program: str, *told: object) -> tuple[float, float]:
+def burned(folder: Path, program: str, *sentence: object) -> tuple[float, float]:
     """What a program says that it has burned since it was told to, and what was seen of it."""
-    with launch(folder, program, *told) as session:
+    with launch(folder, program, *sentence) as session:
         said(session, "ready")
         before = tree_usage.edge(session.members)
         os.kill(session.pid, signal.SIGUSR1)
         own = said(session, "used")
-        cost = tree_usage.cpu_between(before, tree_usage.edge(session.members))
+        cost = tree_usage.edge(session.members).cpu - before.cpu
     return float(own[0]) if own else 0, cost
 
 
@@ -54,39 +48,11 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
         (sample,) = TreeSampler(session.members).samples
         session.stop(0)  # the child would not hear of a SIGTERM to its parent
     assert len(sample.pids) == 2
-    assert sample.pss is not None
     assert 50 * MB < sample.pss < 80 * MB
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "seconds"),
-    [
-        pytest.param(
-            (process(1, 1.0), process(2, 2.0)),
-            (process(1, 3.5), process(2, 2.25, parent=1)),
-            2.75, id="(3.5 - 1.0) + (2.25 - 2.0)",
-        ),
-        pytest.param(
-            (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)),
-            (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)),
-            0.6, id="2 ends at 0.8 s, 3 comes: 0.3 + 0.1 + 0.2 of the master",
-        ),
-        pytest.param(
-            (process(2, 9.0),), (process(2, 0.25, start=99_999),),
-            0.25, id="the same pid with another start is another process",
-        ),
-    ],
-)  # fmt: skip
-def test_usage_is_the_difference_of_the_edges(
-    before: tuple[proc.Stat, ...], after: tuple[proc.Stat, ...], seconds: float
-) -> None:
-    cost = tree_usage.cpu_between(Edge(10, before), Edge(14, after))
-    assert cost == pytest.approx(seconds)
-
-
-def taken(at: float, *pss: int | None) -> MemorySample:
-    total = None if None in pss else sum(p or 0 for p in pss)
-    return MemorySample(at, tuple(range(len(pss))), total, 2 * len(pss))
+def taken(at: float, *pss: int) -> MemorySample:
+    return MemorySample(at, tuple(range(len(pss))), sum(pss), 2 * len(pss))
 
 
 def summary(*samples: MemorySample, start: float = 0, end: float = 9) -> dict[str, float]:
@@ -96,14 +62,10 @@ def summary(*samples: MemorySample, start: float = 0, end: float = 9) -> dict[st
 
 
 def test_memory_is_summarised_over_the_window() -> None:
-    """Idle 100 + 20; in the window 200, 300, 280: median 280; 900 comes after it.
-
-    What may not be read is missing, not zero.
-    """
+    """Idle 100 + 20; in the window 200, 300, 280: median 280; 900 comes after it."""
     samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
     figures = {"pss_idle": 120, "pss_steady": 280, "threads_peak": 4}
     assert summary(*samples, start=5, end=8) == figures
-    assert summary(taken(0, 100), taken(1, None)) == {"pss_idle": 100, "threads_peak": 2}
 
 
 def test_the_machines_account_is_a_difference() -> None:

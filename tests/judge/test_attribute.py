@@ -16,7 +16,7 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.counts import counted, counting
+from duetbench.counts import counted
 from duetbench.counts.profiling import ROOT, Fact, Name, Profile
 from duetbench.counts.ranking import rank
 from duetbench.judge.attribute import attribute, name_of
@@ -69,7 +69,7 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
 
 @pytest.mark.long
 @pytest.mark.real
-@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+@pytest.mark.skipif(counted.missing() is not None, reason=f"{counted.missing()}")
 def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Path) -> None:
     endpoint = Endpoint(
         name="get", app="shop:app", interface="asgi", path="/", expect=Expectation(), floor=0
@@ -88,18 +88,18 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
         )  # fmt: skip
         sides.append(SideCase(case, testbed))
     assert sides[0].testbed.oha == Path("oha")  # not looked for
-    found = attribute(sides[0], sides[1], QUIET, runs=1)
-    first = found.rows[0]
+    actual = attribute(sides[0], sides[1], QUIET, runs=1)
+    first = actual.rows[0]
     assert (first.name, first.file, first.package) == ("check", "src/shop.py", APPLICATION)
     line = (SHOP + AFTER).splitlines().index("def check(count):") + 1
     assert (first.line, first.state, first.entries) == (line, "came", (0, 1))
     assert first.caller == "priced"
     # Steps of 5 to 200 instructions, and all that the commit adds.
-    moved = found.instructions.head - found.instructions.base
+    moved = actual.instructions.head - actual.instructions.base
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < (first.head - first.base) / moved < 1.1
-    assert found.asked == "GET /"
-    assert AttributionText(found).headline.startswith("GET / executes ")
+    assert actual.asked == "GET /"
+    assert AttributionText(actual).headline.startswith("GET / executes ")
     assert not list((tmp_path / "logs").iterdir())
 
 
@@ -121,12 +121,12 @@ def test_the_sides_of_a_comparison_are_what_it_says_itself(
     head: dict[str, Any], contrast: Contrast | None
 ) -> None:
     plain = comparison_of()
-    found = comparison_of(head=plain.head.model_copy(update=head))
+    actual = comparison_of(head=plain.head.model_copy(update=head))
     if contrast is None:
         with pytest.raises(UsageError, match="found main and feature: give both sides themselves"):
-            contrast_of(found)
+            contrast_of(actual)
     else:
-        assert contrast_of(found) == contrast
+        assert contrast_of(actual) == contrast
 
 
 def function(name: str) -> Name:

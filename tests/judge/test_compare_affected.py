@@ -97,10 +97,10 @@ def test_a_file_affects_the_cases_that_may_read_it(
     diff = affected.difference(Sides(base, head, repository, (), ()))
     cases = [make_case(name) for name in CASES]
     assert ids(selected(diff, cases)) == [*before]
-    found = selected(diff, cases, LOADED)
-    assert (ids(found), found.untouched) == ([*after], len(cases) - len(after))
-    assert {pair.reason for pair in found.pairs} <= {path}
-    assert found.empty_reason == ("" if after else ALONE.format(path))
+    actual = selected(diff, cases, LOADED)
+    assert (ids(actual), actual.untouched) == ([*after], len(cases) - len(after))
+    assert {pair.reason for pair in actual.pairs} <= {path}
+    assert actual.empty_reason == ("" if after else ALONE.format(path))
     if not after:
         every = selected(diff, cases, LOADED, everything=True)
         assert (ids(every), every.untouched, every.empty_reason) == ([*CASES], 0, "")
@@ -132,9 +132,9 @@ def test_packages_and_interpreters_affect_their_cases() -> None:
     files, versions = {"src/more.py": {"*": 1}}, {"3.14t": "3.14.7 → 3.14.8"}
     for before, after in (("1.0", "1.1"), (None, "1.1"), ("1.0", None)):
         move = moved("h11", before, after)
-        found = selected(Diff(packages=(move,)), cases, LOADED)
-        assert [pair.reason for pair in found.pairs] == [str(move)] * 2
-        assert found.untouched == 1
+        actual = selected(Diff(packages=(move,)), cases, LOADED)
+        assert [pair.reason for pair in actual.pairs] == [str(move)] * 2
+        assert actual.untouched == 1
     diff = Diff(files=files, packages=(moved("h11"),), interpreters=versions)
     assert [(pair.case.id, pair.reason) for pair in selected(diff, cases, LOADED).pairs] == [
         (ONE, "h11 1.0 → 1.1"),
@@ -190,8 +190,8 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
     base = [made.model_copy(update={"name": name}) for name in ("3.14", "3.15", "3.16")]
     newer = base[0].model_copy(update={"version": "3.14.8"})
     other = base[1].model_copy(update={"build": "-O2"})
-    told = {"3.14": "3.14.7 → 3.14.8", "3.15": "built differently"}
-    assert affected.interpreter_changes(base, [newer, other, made]) == told
+    sentence = {"3.14": "3.14.7 → 3.14.8", "3.15": "built differently"}
+    assert affected.interpreter_changes(base, [newer, other, made]) == sentence
 
 
 def test_cases_are_compared_with_themselves_only() -> None:
@@ -206,15 +206,15 @@ def test_cases_are_compared_with_themselves_only() -> None:
     ]
     pairs, missing = match(base, head, Scope((), QUIET, Path()))
     assert pairs == [(base[0], head[0])]
-    assert [(one.case, one.reason) for one in missing] == [
+    assert [(item.case, item.reason) for item in missing] == [
         ("one/b", "only head declares it like this"),
         ("one/new", "only head declares it like this"),
         ("one/old", "only base declares it like this"),
     ]
     both = side("base", ()), side("head", (head[0],))
     sides = Sides(*both, Path(), make_pairs(*both), tuple(missing))
-    found = affected.find(sides, Diff())
-    assert (found.missing, found.untouched) == (tuple(missing), 1)
+    actual = affected.find(sides, Diff())
+    assert (actual.missing, actual.untouched) == (tuple(missing), 1)
 
 
 BASE = """\
@@ -326,11 +326,11 @@ def test_what_no_request_loads_is_not_measured(
     commit(root, "A change", **change)
     ((file, _),) = change.items()
     for sides in (("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")):
-        done = bench("compare", *sides, "--app", "shop.main:app", "--path", "/a", *words.split())
-        assert (done.code, done.err) == (3 * (entered is not None), ""), done
+        result = bench("compare", *sides, "--app", "shop.main:app", "--path", "/a", *words.split())
+        assert (result.code, result.err) == (3 * (entered is not None), ""), result
         if entered is None:
             sentence = ALONE.format(file)
-            assert (sessions, sentence in " ".join(done.out.split())) == ([], True), done
+            assert (sessions, sentence in " ".join(result.out.split())) == ([], True), result
         else:
             session = sessions.pop()
             assert [pair.reason for pair in session.sides.pairs] == [

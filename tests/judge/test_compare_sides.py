@@ -170,21 +170,21 @@ def test_ways_to_serve_are_compared_on_the_same_files(
 ) -> None:
     """Of an experiment: each case once, as it is declared if it is, and what follows with it."""
     both = named(repository, words, want(tmp_path, "asgi-wsgi/*-json/py3.14/*"))
-    found = affected.find(both)
+    actual = affected.find(both)
     assert both.cross
-    assert not [one.case for one in found.missing if "asgi-json" in one.case]
+    assert not [item.case for item in actual.missing if "asgi-json" in item.case]
     assert both.base.record.words + both.head.record.words == tuple(filter(None, words))
-    served = [pair for pair in found.pairs if "asgi-json" in pair.case.id]
+    served = [pair for pair in actual.pairs if "asgi-json" in pair.case.id]
     ids = {
         tuple(side.case.id.partition("/server-granian")[0] for side in pair.sides)
         for pair in served
     }
     assert {*pairs} <= ids
-    assert {pair.reason for pair in found.pairs} == {reason}
+    assert {pair.reason for pair in actual.pairs} == {reason}
     (base, head), changed = (side.case for side in served[0].sides), words[1].partition("=")[0]
     if changed == "workers":
-        assert {pair.mode for pair in found.pairs} == {Mode.ALONE}
-        flask = [pair for pair in found.pairs if "wsgi-json" in pair.case.id]
+        assert {pair.mode for pair in actual.pairs} == {Mode.ALONE}
+        flask = [pair for pair in actual.pairs if "wsgi-json" in pair.case.id]
         slots = {tuple(side.case.slots for side in pair.sides) for pair in flask}
         assert (64, 128) in slots
     elif changed == "env.JIT":
@@ -249,13 +249,13 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, tmp_path: 
         assert packages == [{"alpha": "1.0", "beta": version} for version in versions]
         python = both.base.testbed.pythons["one", "3.14"].parents[1]
         assert [*python.glob(f"lib/python*/site-packages/beta-{versions[0]}.dist-info")]
-        found = affected.find(both)
+        actual = affected.find(both)
         if versions[0] == versions[1]:
-            assert found.empty_reason == "base and head do not differ."
+            assert actual.empty_reason == "base and head do not differ."
             continue
-        (move,) = found.packages
+        (move,) = actual.packages
         assert (move.stack, move.package, (move.base, move.head)) == ("one", "beta", versions)
-        assert [(pair.case.id, pair.reason) for pair in found.pairs] == [
+        assert [(pair.case.id, pair.reason) for pair in actual.pairs] == [
             (f"tiny/{name}/py3.14", str(move)) for name in ("dependent", "alone")
         ]
     assert Checkout.here().lock_file("one").read_bytes() == lock

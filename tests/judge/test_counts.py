@@ -29,9 +29,9 @@ def test_a_count_is_judged_with_a_fixed_resolution(
     ratio: float, limit: float, verdict: Verdict
 ) -> None:
     counts = Instructions(base=1e6, head=1e6 * ratio, spread=0.02)
-    found = of_instructions("", counts, limit)
-    assert (found.subject, found.verdict, found.limit) == (INSTRUCTIONS, verdict, limit)
-    figures = (found.ratio, found.low, found.high, found.detectable)
+    actual = of_instructions("", counts, limit)
+    assert (actual.subject, actual.verdict, actual.limit) == (INSTRUCTIONS, verdict, limit)
+    figures = (actual.ratio, actual.low, actual.high, actual.detectable)
     assert figures == pytest.approx((ratio, ratio / 1.001, ratio * 1.001, 0.003))
 
 
@@ -63,10 +63,10 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
 ) -> None:
     for sides, sign in (((base, head), 1), ((head, base), -1)):
         counts = counted._together(*sides)
-        found = of_instructions("", counts, 0.02)
-        assert found.verdict is (verdict if sign > 0 else swapped(verdict))
+        actual = of_instructions("", counts, 0.02)
+        assert actual.verdict is (verdict if sign > 0 else swapped(verdict))
         if sign > 0:
-            assert ends(found.interval) == interval
+            assert ends(actual.interval) == interval
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change(
     for step in (1, -1):
         sides = [(1e6, 1e6 * ratio)[::step] for ratio in ratios]
         counts = [Instructions(base=b, head=h, spread=spread, scatter=1e-4) for b, h in sides]
-        found = of_instructions("", counted.in_layouts(counts), 0.01)
-        assert found.verdict is (verdict if step > 0 else swapped(verdict))
+        actual = of_instructions("", counted.in_layouts(counts), 0.01)
+        assert actual.verdict is (verdict if step > 0 else swapped(verdict))
         assert counted.in_layouts(counts).error == pytest.approx(half, rel=0.01)
 
 
@@ -106,7 +106,7 @@ def test_only_a_small_change_is_counted_in_further_layouts(
         return Instructions(base=1e6, head=1e6 * ratio, spread=0.002, scatter=1e-4)
 
     monkeypatch.setattr(counted, "_count", count)
-    monkeypatch.setattr("duetbench.counts.counting.missing", lambda: None)
+    monkeypatch.setattr(counted, "missing", lambda: None)
     assert isinstance(counted.both([], 1.0), Instructions)
     assert paddings == [0, 100, 1000][:times]
 
@@ -124,6 +124,6 @@ def test_duets_decide_what_counts_cost(head: float, logs: list[float], verdict: 
     case = busy("x/a/py3.14")
     samples = sampled(case, *made(case.id, CPU, logs))
     samples.counts = Instructions(base=3e5, head=head, spread=0.0, scatter=0.0)
-    found = judge([samples], MATERIAL, loaded=bool(logs))
-    (finding,) = (one for one in found if one.subject == INSTRUCTIONS)
+    actual = judge([samples], MATERIAL, loaded=bool(logs))
+    (finding,) = (item for item in actual if item.subject == INSTRUCTIONS)
     assert finding.verdict is verdict

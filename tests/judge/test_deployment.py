@@ -93,13 +93,13 @@ def test_revisions_that_declare_nothing_are_prepared(shop: Path, both: Prepare) 
         f"32 connections, Python {sides.head.testbed.interpreters['3.14'].version}, "
         "packages from pyproject.toml"
     )
-    found = affected.find(sides)
-    assert [(p.case.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
+    actual = affected.find(sides)
+    assert [(p.case.id, p.reason) for p in actual.pairs] == [(case.id, "src/shop/items.py")]
     # A lock whose packages are the same.
     commit(shop, "A lock", **{"requirements.txt": "granian\n"})
     assert affected.find(both()).pairs == ()
-    said = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
-    commit(shop, "A release", **said)
+    output = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
+    commit(shop, "A release", **output)
     assert affected.find(both()).empty_reason == (
         "same code: only comments, layout, requirements or the version differ in "
         "pyproject.toml, src/shop/main.py."
@@ -117,9 +117,9 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, tmp_path: Path)
         "../requirements.txt": 2, "requirements.txt": 2, "requirements.txt@HEAD": 1,
         str(shop.parent / "new" / "requirements.txt"): 3,
     }.items():  # fmt: skip
-        found = preparation.lock_at(shop, named, tmp_path)
-        assert found.file.read_text() == f"granian=={version}\n", named
-        assert found.label == named
+        actual = preparation.lock_at(shop, named, tmp_path)
+        assert actual.file.read_text() == f"granian=={version}\n", named
+        assert actual.label == named
     git(shop, "checkout", "--quiet", "requirements.txt")
     for named, sentence in {
         "uv.lock": r"lock=uv\.lock: expected a file, or FILE@REV such as uv\.lock@main",
@@ -178,22 +178,22 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     case = pair.case.model_copy(update={"load": load})
     base, head = (replace(part, case=case) for part in pair.sides)
     parts = (head, base) if swapped else (base, head)
-    (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
-    quick, slow = (found.head, found.base) if swapped else (found.base, found.head)
+    (actual,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
+    quick, slow = (actual.head, actual.base) if swapped else (actual.base, actual.head)
     if lock == FREE and work == "0":
-        assert found.usable or found.disturbed, found
-        assert found.wait is not None
-        assert 0.06 < found.wait < 0.16  # a busy machine adds to it
-        assert (found.connections or 512) < 512
+        assert actual.usable or actual.disturbed, actual
+        assert actual.wait is not None
+        assert 0.06 < actual.wait < 0.16  # a busy machine adds to it
+        assert (actual.connections or 512) < 512
         assert 1.4 < slow["response_p50"] / quick["response_p50"] < 2.2  # as much to both
         return
-    assert not [found.failures(side) for side in found.failed], found
+    assert not [actual.failures(side) for side in actual.failed], actual
     assert slow["throughput"] < quick["throughput"] / 5
     if lock == FREE:
-        assert (found.connections or 64) <= 8
+        assert (actual.connections or 64) <= 8
     else:
-        assert found.wait is None
-        assert found.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
+        assert actual.wait is None
+        assert actual.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
 
 
 TURNS = """\
@@ -214,21 +214,21 @@ def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> 
     app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
     words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"
     out = bench.folder / "found.json"
-    done = bench("compare", *app, *words.split(), "--budget", "16s", "-o", out)
-    assert (done.code in {0, 3}, done.err) == (True, ""), done
-    found = files.read(Comparison, out)
-    (case,) = found.cases
+    result = bench("compare", *app, *words.split(), "--budget", "16s", "-o", out)
+    assert (result.code in {0, 3}, result.err) == (True, ""), result
+    actual = files.read(Comparison, out)
+    (case,) = actual.cases
     ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
-    assert ratios, done
-    assert min(ratios) > 1.5, done
-    labels = found.base.label, found.head.label
+    assert ratios, result
+    assert min(ratios) > 1.5, result
+    labels = actual.base.label, actual.head.label
     assert labels == ("env.TURNS=0", "env.TURNS=20000, arg=--access-log")
     assert (case.case.env, case.case.server_args) == ({"TURNS": "20000"}, ("--access-log",))
-    assert found.reproduce.startswith(f"duetbench compare {words} ")
+    assert actual.reproduce.startswith(f"duetbench compare {words} ")
     for word, code in (("--nonsense", 3), ("--port=1", 2)):
-        done = bench("run", *app, "--with", f"arg={word}", "--launches", "1")
-        assert (done.code, word in done.out + done.err) == (code, True), done
-        assert ("No such option" in done.out) == (code == 3)
+        result = bench("run", *app, "--with", f"arg={word}", "--launches", "1")
+        assert (result.code, word in result.out + result.err) == (code, True), result
+        assert ("No such option" in result.out) == (code == 3)
 
 
 def functions(number: int) -> str:
@@ -323,13 +323,13 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
     out = bench.folder / "found.json"
     words = "HEAD HEAD --control --app much.web:app --path /one --with connections=8 --budget 18s"
-    done = bench("compare", *words.split(), "-o", out)
-    assert done.code in {0, 3}, done
-    found = files.read(Comparison, out)
-    assert not any(finding.moved for finding in found.findings), done.out
-    (case,) = found.cases
+    result = bench("compare", *words.split(), "-o", out)
+    assert result.code in {0, 3}, result
+    actual = files.read(Comparison, out)
+    assert not any(finding.moved for finding in actual.findings), result.out
+    (case,) = actual.cases
     duets = [duet for duet in case.duets if duet.base]
-    assert duets, done
+    assert duets, result
     for each in duets:
         assert each.head["pss_steady"] == pytest.approx(each.base["pss_steady"], rel=0.02)
     assert not git(much, "status", "--porcelain")
@@ -343,10 +343,10 @@ def test_without_a_load_generator_there_is_all_that_needs_none(
     """It is worse by its instructions; what was not loaded is no verdict."""
     monkeypatch.setattr("duetbench.app.tools.oha_place", lambda _: shop.parent / "none")
     monkeypatch.setenv("DUETBENCH_OHA_RELEASES", "")
-    done = bench("compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7")
-    assert done.code == 1, done
-    assert "Partial: ▼ worse: GET /items/7 executes" in done.out
-    assert "no server was loaded: a prebuilt oha" in done.out
+    result = bench("compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7")
+    assert result.code == 1, result
+    assert "Partial: ▼ worse: GET /items/7 executes" in result.out
+    assert "no server was loaded: a prebuilt oha" in result.out
 
 
 @pytest.mark.real
@@ -367,13 +367,13 @@ def test_the_python_api_has_the_steps_of_a_comparison(
         (pair,) = both.pairs
         for _ in range(3):
             assert not duetbench.duet(pair).failed
-        found = {one.subject: one for one in duetbench.decide(both, seen)}
-    ratio = found[CPU].ratio
+        actual = {item.subject: item for item in duetbench.decide(both, seen)}
+    ratio = actual[CPU].ratio
     assert ratio is not None
     assert (1 / ratio if swapped else ratio) > 2
-    assert found[CPU].verdict is (Verdict.BETTER if swapped else Verdict.WORSE)
-    assert (found["read"].base, found["read"].head) == ((1, 0) if swapped else (0, 1))
-    assert found["answer"].verdict is Verdict.SAME
+    assert actual[CPU].verdict is (Verdict.BETTER if swapped else Verdict.WORSE)
+    assert (actual["read"].base, actual["read"].head) == ((1, 0) if swapped else (0, 1))
+    assert actual["answer"].verdict is Verdict.SAME
     same = duetbench.compare(Contrast(("HEAD", "HEAD")), target)
     assert (same.status, same.cases, bool(same.nothing)) == ("complete", (), True)
     with pytest.raises(UsageError, match="speed=5: expected PACKAGE==VERSION, or KEY=VALUE"):
@@ -411,7 +411,7 @@ def test_each_duet_has_another_pair_of_copies(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rotation = Rotation(copies=3)
     turns = [rotation.turn(*both) for _ in range(6)]
-    used = [tuple(one.pythons["current", "3.14"] for one in turn) for turn in turns]
+    used = [tuple(item.pythons["current", "3.14"] for item in turn) for turn in turns]
     base, head = zip(*used, strict=True)
     assert base[:3] == base[3:]
     assert (head[3], head[4], head[5]) == (head[1], head[2], head[0])
@@ -427,12 +427,12 @@ def test_a_copy_maps_nothing_of_the_original(
     both = both_in(python, interpreter.executable)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rotation = Rotation(copies=1)
-    made = [one.pythons["current", "3.14"] for one in rotation.turn(*both)]
+    made = [item.pythons["current", "3.14"] for item in rotation.turn(*both)]
     assert len({python, *made}) == 3
-    said = subprocess.check_output([made[0], "-c", MAPPED], text=True)
-    (copies,) = tmp_path.rglob("duetbench-scratch-*")
+    output = subprocess.check_output([made[0], "-c", MAPPED], text=True)
+    (copies,) = tmp_path.rglob("duetbench-tmp-*/*")
     for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
-        (place,) = (one for one in said.split("'") if name in one)
+        (place,) = (item for item in output.split("'") if name in item)
         assert place.startswith(str(copies))
     assert python.exists()  # nothing of the original was touched
     assert subprocess.run([python, "-c", "import granian"], check=True).returncode == 0
@@ -444,5 +444,5 @@ def test_a_copy_maps_nothing_of_the_original(
 def test_without_room_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("duetbench.host.command.free_gb", lambda _: 4.0)
-    one, other = (SideCase(make_case("a/b"), side(name, ()).testbed) for name in ("base", "head"))
-    assert Rotation().turn(one, other) == (one.testbed, other.testbed)
+    item, other = (SideCase(make_case("a/b"), side(name, ()).testbed) for name in ("base", "head"))
+    assert Rotation().turn(item, other) == (item.testbed, other.testbed)

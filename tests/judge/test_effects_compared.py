@@ -112,12 +112,12 @@ def test_answers_are_compared_as_their_reader_gets_them(
     """Another content type breaks a request, and a status that is worse."""
     sides = [[side] * 2 if isinstance(side, dict) else side for side in (base, head)]
     tracemalloc.start()
-    found, back = answers.difference(*sides), answers.difference(*sides[::-1])
+    actual, back = answers.difference(*sides), answers.difference(*sides[::-1])
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 20_000_000
     broken = "500 instead" in (what or "") or "instead of application/json" in (what or "")
-    assert found == (what and (what, broken))
+    assert actual == (what and (what, broken))
     assert (back is None) == (what is None)
     assert answers.difference(sides[1], sides[1]) is None
 
@@ -239,13 +239,13 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[B
     assert same.totals["sql"] == (2, 2)
     lazy = ITEMS.replace("def rows", "def once") + LAZY
     for base, head, times in ((ITEMS, lazy, (2, 4)), (lazy, ITEMS, (4, 2))):
-        (found,) = effects.observe(pairs(base, head)).effects.values()
-        assert found.totals["sql"] == times
-        assert not found.leaks
-        (answer,) = found.answers  # by owner, and so in another order
+        (actual,) = effects.observe(pairs(base, head)).effects.values()
+        assert actual.totals["sql"] == times
+        assert not actual.leaks
+        (answer,) = actual.answers  # by owner, and so in another order
         assert answer.what.startswith("head answers $.items[1] = ")
-    (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
-    (answer,) = found.answers
+    (actual,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
+    (answer,) = actual.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
     with pytest.raises(UsageError, match=r"^GET /items: expected status 404, found 200 with "):
         effects.observe(pairs(ITEMS, ITEMS + NONE, 404))
@@ -289,17 +289,17 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     both = pairs(*(sides[::-1] if swapped else sides))
     seen = effects.observe(both)
     assert not seen.reasons
-    (found,) = seen.effects.values()
-    assert found.totals["sql"] == ((4, 2) if swapped else (2, 4))
-    assert "sql" not in found.unsteady
+    (actual,) = seen.effects.values()
+    assert actual.totals["sql"] == ((4, 2) if swapped else (2, 4))
+    assert "sql" not in actual.unsteady
     if fails or swapped:
         return
     # What may start slowly is waited for: the application may take 30 s.
     monkeypatch.setattr(effects, "SECONDS", 0.01)
     assert not effects.observe(both[:1]).reasons
     monkeypatch.setattr(effects, "LEAST", 0.0)
-    late = {*effects.observe(both, budget=0).reasons.values()}
-    assert late == {"there was no time to observe it"}
+    late = {*effects.observe(both, seconds=0).reasons.values()}
+    assert late == {effects.NO_TIME}
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_leak_is_what_two_processes_keep_with_the_larger_size(
         KeptMemory(course=course, bytes=amount if course != "none" else 0, requests=40)
         for course, amount in zip(courses, (115, 228), strict=True)
     )
-    one, two = (replace(activity(), kept=kept) for kept in (first, second))
-    for joined in (one.with_(two), two.with_(one)):
+    item, two = (replace(activity(), kept=kept) for kept in (first, second))
+    for joined in (item.with_(two), two.with_(item)):
         assert joined.kept is not None
         assert joined.kept.bytes == size

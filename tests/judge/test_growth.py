@@ -88,12 +88,12 @@ def steep(n: np.ndarray) -> Any:
     ],
 )
 def test_a_curve_is_called_by_how_it_ends(soak: Held | Curve, course: str) -> None:
-    found = of_curve(soak if isinstance(soak, Curve) else curve(soak))
-    assert found.course == course, found
+    actual = of_curve(soak if isinstance(soak, Curve) else curve(soak))
+    assert actual.course == course, actual
     if course == "constant" and not isinstance(soak, Curve):
         rate = (soak(np.array(50_000)) - soak(np.array(10_000))) / 40_000
-        assert found.low < rate < found.high
-        assert found.estimate == pytest.approx(rate, rel=0.03)
+        assert actual.low < rate < actual.high
+        assert actual.estimate == pytest.approx(rate, rel=0.03)
 
 
 def test_what_is_left_behind_is_told_beside_the_bytes() -> None:
@@ -110,8 +110,8 @@ class Leaking(FakeInstruments):
     def duets(self, *pairs: Any, **more: Any) -> tuple[Duet, ...]:
         rates = {"memory_per_request": self.source.gauss(self.size, 20)}
         return tuple(
-            one.model_copy(update={self.side: {**one.metrics(self.side), **rates}})
-            for one in super().duets(*pairs, **more)
+            item.model_copy(update={self.side: {**item.metrics(self.side), **rates}})
+            for item in super().duets(*pairs, **more)
         )
 
 
@@ -158,12 +158,12 @@ def test_a_report_does_not_contradict_its_load(
 ) -> None:
     known = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=300)
     seen = Seen({CASE.id: Effects(kept_base=NONE, kept_head=known)})
-    found = compared_by(Leaking(size=size), [CASE], tmp_path, 120.0, seen=seen)
-    kept = found.of(CASE.id, KEPT)
+    actual = compared_by(Leaking(size=size), [CASE], tmp_path, 120.0, seen=seen)
+    kept = actual.of(CASE.id, KEPT)
     assert kept is not None
     assert (kept.verdict, kept.base, kept.head) == (verdict, 0, head)
-    assert says in make_report(found).headline
-    assert exit_code(found) == (1 if size else 0)
+    assert says in make_report(actual).headline
+    assert exit_code(actual) == (1 if size else 0)
 
 
 @pytest.mark.real
@@ -174,10 +174,10 @@ def test_a_soak_of_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> No
     leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json", *app)
     assert leaking.code == 1, leaking
     assert "it leaks" in leaking.err
-    found = json.loads(leaking.out)
-    assert found["course"] == "constant"
-    assert found["low"] <= found["estimate"] <= found["high"]
-    assert math.isclose(found["estimate"], 40_033, rel_tol=0.1)
+    actual = json.loads(leaking.out)
+    assert actual["course"] == "constant"
+    assert actual["low"] <= actual["estimate"] <= actual["high"]
+    assert math.isclose(actual["estimate"], 40_033, rel_tol=0.1)
     ordinary = bench("soak", "--for", "5s", "--select", "badapps/truthful", *app)
     assert ordinary.code == 0, ordinary
     assert "no leak: nothing measurable" in ordinary.out

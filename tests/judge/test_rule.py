@@ -79,13 +79,13 @@ def test_a_figure_is_students_with_the_shipped_scatter() -> None:
     That of CPU is shipped as 4e-4, with two: (5 * 1.2e-4 + 2 * 4e-4) / 7 = 2e-4. t(7) is 2.3646 at
     97.5 % and 0.8960 at 80 %; a tenth of the limit of 2 % moves nothing.
     """
-    found = moving(CPU, around(0.0, 6, 0.01))[CPU]
+    actual = moving(CPU, around(0.0, 6, 0.01))[CPU]
     half = 2.3646 * math.sqrt(2e-4 / 6)
     expected = [1.0, math.exp(-half), math.exp(half)]
-    assert [found.ratio, found.low, found.high] == pytest.approx(expected, rel=1e-5)
+    assert [actual.ratio, actual.low, actual.high] == pytest.approx(expected, rel=1e-5)
     seen = math.log1p(0.002) + half + 0.8960 * math.sqrt(2e-4 / 6)
-    assert found.detectable == pytest.approx(math.expm1(seen), rel=1e-4)
-    assert found.n == 6
+    assert actual.detectable == pytest.approx(math.expm1(seen), rel=1e-4)
+    assert actual.n == 6
 
 
 def test_a_tail_is_never_waited_for() -> None:
@@ -93,8 +93,8 @@ def test_a_tail_is_never_waited_for() -> None:
     for ratios, verdict in (([1.3, 1 / 1.3] * 6, None), (calm, Verdict.SAME)):
         samples = [duet(CASE.id, {"response_p99": ratio}) for ratio in ratios]
         assert not wants(*samples)
-        found = judged(*samples).get("response_p99")
-        assert (found.verdict if found else None) is verdict
+        actual = judged(*samples).get("response_p99")
+        assert (actual.verdict if actual else None) is verdict
 
 
 def test_the_rate_is_corrected_for_all_pairs_of_case_and_metric() -> None:
@@ -107,8 +107,8 @@ def test_the_rate_is_corrected_for_all_pairs_of_case_and_metric() -> None:
     error = math.sqrt((7 * 0.0135**2 + 2 * 4e-4) / 9 / 8)
     p = 2 * special.stdtr(9, (math.log1p(0.002) - 0.016) / error)
     assert 0.05 / 3 < p < 0.05
-    found = moving(CPU, logs)
-    assert found[CPU].verdict is Verdict.UNKNOWN
+    actual = moving(CPU, logs)
+    assert actual[CPU].verdict is Verdict.UNKNOWN
     # A second metric of the case that moved surely leaves two thirds of the rate to this one.
     both = [duet(CASE.id, {CPU: math.exp(log), "throughput": 0.5}) for log in logs]
     again = judged(*both)
@@ -128,7 +128,7 @@ def test_all_cases_that_move_a_little_are_one_event(sign: int) -> None:
     ratio, high = event.ratio or 0.0, event.high or 0.0
     assert math.log(ratio) == pytest.approx(sign * 0.03075)
     assert math.log(high / ratio) == pytest.approx(3.1824 * 3 * 0.000854, rel=1e-3)
-    assert {one.verdict for one in rule.of_duets(samples)[CASES[0].id]} <= {
+    assert {item.verdict for item in rule.of_duets(samples)[CASES[0].id]} <= {
         Verdict.UNKNOWN, Verdict.SAME,
     }  # fmt: skip
     assert rule.together({CASES[0].id: samples[CASES[0].id]}) is None
@@ -142,21 +142,21 @@ def test_limits_are_the_sizes_that_somebody_acts_on() -> None:
     """1 % more memory: the same at 5 %, worse at 0.5 %."""
     samples = sampled(CASE, *duets(CASE.id, "pss_steady", around(0.01, 16)))
     for limit, verdict in ((0.05, Verdict.SAME), (0.005, Verdict.WORSE)):
-        found = judged_alone(samples, {**MATERIAL, "memory": limit})["pss_steady"]
-        assert found.verdict is verdict, limit
+        actual = judged_alone(samples, {**MATERIAL, "memory": limit})["pss_steady"]
+        assert actual.verdict is verdict, limit
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
     calm, broken = duets(CASE.id, CPU, around(0.05, 4, 0.01)), duet(CASE.id, head_flags=[WRONG])
     assert wants(*calm[:2], broken)
     assert not wants(*calm, broken, broken)
-    (found,) = judged(*calm, broken, broken).values()
-    assert (found.subject, found.verdict, found.ratio) == (FAILURE, Verdict.WORSE, None)
-    assert found.why == "head: expected hi, found ho"
-    assert found.n == 4
+    (actual,) = judged(*calm, broken, broken).values()
+    assert (actual.subject, actual.verdict, actual.ratio) == (FAILURE, Verdict.WORSE, None)
+    assert actual.why == "head: expected hi, found ho"
+    assert actual.n == 4
     both = duet(CASE.id, base_flags=[WRONG], head_flags=[WRONG])
-    (found,) = judged(both, both).values()
-    assert (found.why, found.verdict) == ("both sides: expected hi, found ho", Verdict.UNKNOWN)
+    (actual,) = judged(both, both).values()
+    assert (actual.why, actual.verdict) == ("both sides: expected hi, found ho", Verdict.UNKNOWN)
 
 
 def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
@@ -164,10 +164,10 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     quicker = [duet(CASE.id, {CPU: 2.0}, head_flags=[UNSTEADY])] * 90
     assert wants(*quicker[:89])
     assert not wants(*quicker)
-    found = judged(*quicker)[CPU]
-    assert (found.verdict, found.ratio) == (Verdict.UNKNOWN, None)
-    assert found.n == 0
-    assert (found.why, found.lack) == ("none of 90 pairs was usable: not_steady", "quiet")
+    actual = judged(*quicker)[CPU]
+    assert (actual.verdict, actual.ratio) == (Verdict.UNKNOWN, None)
+    assert actual.n == 0
+    assert (actual.why, actual.lack) == ("none of 90 pairs was usable: not_steady", "quiet")
 
 
 LATE: Final = Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")
@@ -218,12 +218,12 @@ def test_what_duets_can_show_is_judged(
     case: Case, samples: list[Duet], moved: dict[str, Verdict], silent: Collection[str]
 ) -> None:
     taken = sampled(case, *samples)
-    found = judged_alone(taken)
-    assert {name: one.verdict for name, one in found.items() if one.moved} == moved
-    assert found.keys().isdisjoint(silent)
+    actual = judged_alone(taken)
+    assert {name: item.verdict for name, item in actual.items() if item.moved} == moved
+    assert actual.keys().isdisjoint(silent)
     if not moved:
-        assert found["throughput"].verdict is Verdict.UNKNOWN
-        assert "7 of 10 pairs have it, 80% must" in found["throughput"].why
+        assert actual["throughput"].verdict is Verdict.UNKNOWN
+        assert "7 of 10 pairs have it, 80% must" in actual["throughput"].why
     assert (taken.mean("response_p50") is not None) is (case is CASE and taken.waits)
 
 
@@ -245,14 +245,14 @@ def test_what_is_not_judged_is_not_waited_for(silent: bool) -> None:
 @given(SOME, st.sampled_from([CPU, "throughput", "pss_steady"]))
 def test_swapped_sides_are_the_reciprocal(logs: Logs, metric: str) -> None:
     """And what moved is called by its direction."""
-    one, other = moving(metric, logs)[metric], moving(metric, -logs)[metric]
-    assert (one.ratio or 1) * (other.ratio or 1) == pytest.approx(1)
-    assert (one.low or 1) * (other.high or 1) == pytest.approx(1)
-    assert swapped(one.verdict) is other.verdict
-    if one.moved:
-        worse = ((one.ratio or 1) > 1) == (metric != "throughput")
-        assert one.verdict is (Verdict.WORSE if worse else Verdict.BETTER)
-        assert one.why == ""
+    item, other = moving(metric, logs)[metric], moving(metric, -logs)[metric]
+    assert (item.ratio or 1) * (other.ratio or 1) == pytest.approx(1)
+    assert (item.low or 1) * (other.high or 1) == pytest.approx(1)
+    assert swapped(item.verdict) is other.verdict
+    if item.moved:
+        worse = ((item.ratio or 1) > 1) == (metric != "throughput")
+        assert item.verdict is (Verdict.WORSE if worse else Verdict.BETTER)
+        assert item.why == ""
 
 
 @given(SOME, st.integers(1, 5))
@@ -277,12 +277,14 @@ def test_the_order_of_cases_changes_nothing(logs: Logs, order: list[int]) -> Non
 
 @given(SOME)
 def test_a_verdict_says_no_more_than_its_interval(logs: Logs) -> None:
-    found = moving(CPU, logs)[CPU]
-    if found.moved:
-        assert found.low is not None
-        assert found.high is not None
-        assert min(abs(math.log(found.low)), abs(math.log(found.high))) >= math.log1p(0.002) - 1e-9
-        assert (found.low > 1) == (found.high > 1)
+    actual = moving(CPU, logs)[CPU]
+    if actual.moved:
+        assert actual.low is not None
+        assert actual.high is not None
+        assert (
+            min(abs(math.log(actual.low)), abs(math.log(actual.high))) >= math.log1p(0.002) - 1e-9
+        )
+        assert (actual.low > 1) == (actual.high > 1)
 
 
 @pytest.mark.parametrize(
@@ -308,8 +310,8 @@ def test_the_rates_of_simulated_comparisons(size: float, least: float, most: flo
 def of_comparison(stored: Comparison) -> Iterator[str]:
     samples = {case.case.id: CaseDuets(case.case) for case in stored.cases if case.duets}
     duets = [duet for case in stored.cases for duet in case.duets]
-    for one in sorted(duets, key=lambda one: one.order):
-        samples[one.case].add(one)
+    for item in sorted(duets, key=lambda item: item.order):
+        samples[item.case].add(item)
     for findings in of_duets(samples).values():
         yield from map(_line, findings)
 

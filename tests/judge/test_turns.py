@@ -13,11 +13,11 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import Duet
 from duetbench.core.model import Endpoint, Expectation, Load, Verdict
-from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from duetbench.load import duet, warmup
+from duetbench.load import duet, launch
+from duetbench.load.loads import duet_load
 from fake_sessions import SilentReporter
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
@@ -32,7 +32,7 @@ def test_two_threads_serve_more_without_the_gil(
     swapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real servers that compute in two threads: with the GIL on one core, without it on both."""
-    monkeypatch.setattr(warmup, "MOST_WINDOWS", 3)
+    monkeypatch.setattr(launch, "MOST_WINDOWS", 3)
     monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
     for module in (duet, instruments):
         monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
@@ -44,12 +44,12 @@ def test_two_threads_serve_more_without_the_gil(
     gains, others = [0.0], [0.0]
     while len(gains) < 4 and gains[-1] <= 1.2:
         loop.launch([pair], 60)
-        found = pair.all[-1]
-        assert not found.failed, found
-        assert found.alone
-        gain = found.head["throughput"] / found.base["throughput"]
+        actual = pair.all[-1]
+        assert not actual.failed, actual
+        assert actual.alone
+        gain = actual.head["throughput"] / actual.base["throughput"]
         gains.append(gain if head is free else 1 / gain)
-        others.append(max(side.get("host_other", 0.0) for side in (found.base, found.head)))
+        others.append(max(side.get("host_other", 0.0) for side in (actual.base, actual.head)))
     if gains[-1] <= 1.2 and min(others[1:]) > 0.5:
         pytest.skip("something else has had the second core all the time")
     assert gains[-1] > 1.2
@@ -97,17 +97,17 @@ def test_a_start_has_what_its_import_takes(
 
     def pair(base: SideCase, head: SideCase, *, head_first: bool) -> Duet:
         pairs = [Pair(base, head, start=True)]
-        (found,) = real.duets(pairs, head_first=head_first, order=0)
-        return found
+        (actual,) = real.duets(pairs, head_first=head_first, order=0)
+        return actual
 
     starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]
     for head_first in (False, True, False):
-        found = pair(quick, slow, head_first=head_first)
-        assert (found.failed, found.alone) == ((), True), found
-        assert {*found.head} == {"import_time", "pss_start", "start_cpu", "start_time"}
-        few, many = found.base, found.head
-        starts[0].add(found)
-        starts[1].add(found.model_copy(update={"base": many, "head": few}))
+        actual = pair(quick, slow, head_first=head_first)
+        assert (actual.failed, actual.alone) == ((), True), actual
+        assert {*actual.head} == {"import_time", "pss_start", "start_cpu", "start_time"}
+        few, many = actual.base, actual.head
+        starts[0].add(actual)
+        starts[1].add(actual.model_copy(update={"base": many, "head": few}))
         assert many["import_time"] / few["import_time"] == pytest.approx(3, rel=0.25)
         assert many["start_cpu"] - few["start_cpu"] == pytest.approx(0.4, rel=0.5)
         assert many["start_cpu"] > many["import_time"] >= 0.6
@@ -117,8 +117,8 @@ def test_a_start_has_what_its_import_takes(
     for duets, verdict in zip(starts, (Verdict.WORSE, Verdict.BETTER), strict=True):
         for subject in ("import_time", "pss_start"):
             assert judged(duets)[subject].verdict is verdict
-    found = pair(quick, broken, head_first=False)
-    (words,) = found.failures("head")
-    assert (found.base, found.head, found.failed) == ({}, {}, ("head",))
+    actual = pair(quick, broken, head_first=False)
+    (words,) = actual.failures("head")
+    assert (actual.base, actual.head, actual.failed) == ({}, {}, ("head",))
     assert "RuntimeError: no such table" in words
     assert not list((state_home / "duetbench" / "sessions").glob("*.json"))

@@ -27,6 +27,7 @@ from duetbench.host.machine import LOCK, measuring
 from observatory.cli import inprocess as cli
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs
+from observatory.store import asv_results
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -47,7 +48,7 @@ class Repository:
     env: Mapping[str, str]
 
     def asv(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "asv", *args],
             cwd=self.root,
             env=self.env,
@@ -56,8 +57,8 @@ class Repository:
             text=True,
             check=False,
         )
-        assert done.returncode == code, done.stdout
-        return done.stdout
+        assert result.returncode == code, result.stdout
+        return result.stdout
 
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
@@ -226,30 +227,28 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         )
         result = tmp_path / "result.json"
         argv = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks", benchmark]
-        done = subprocess.run(
+        outcome = subprocess.run(
             [*argv, json.dumps({"repeat": 1}), "None", result],
             cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert words in done.stderr
-        assert done.returncode != 0
+        assert words in outcome.stderr
+        assert outcome.returncode != 0
         assert not result.exists()
 
 
-def test_asv_is_configured_with_absolute_folders_and_other_repositories_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conf = json.loads(runs.configure(ROOT, tmp_path, tmp_path / "results").read_bytes())
-    assert conf["results_dir"] == str(tmp_path / "results")
-    assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
-    write(tmp_path, "pyproject.toml", '[tool.duetbench]\nresults = "results"\n')
+def test_other_repositories_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "pyproject.toml", "")
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    with pytest.raises(UsageError, match=r"has no asv.conf.json, or no commit"):
+    with pytest.raises(UsageError, match=r"expected asv.conf.json and a commit"):
         cli.inprocess_command()
 
 
 @pytest.mark.real
 def test_the_command_says_what_it_measured_and_what_failed(
-    repository: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    repository: Repository,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of the last commit, on both builds; a benchmark that fails gives no figure."""
     monkeypatch.setenv("DUETBENCH_ROOT", str(repository.root))
@@ -258,14 +257,18 @@ def test_the_command_says_what_it_measured_and_what_failed(
     suite = repository.root / "benchmarks" / "guard.py"
     right = suite.read_text("utf-8")
     suite.write_text(right.replace("return int(on)", "return 1 // int(on)"), "utf-8")
-    done = invoke(capsys, monkeypatch, ("observatory", "inprocess", "--json", *QUICK))
+    kept = tmp_path / "kept"
+    words = ("observatory", "inprocess", *QUICK)
+    result = invoke(capsys, monkeypatch, words)
+    again = invoke(capsys, monkeypatch, (*words, "--to", kept))
     suite.write_text(right, "utf-8")
-    assert (done.code, f"failed: {GIL} on 3.14t, current" in done.err) == (1, True), done
-    log = Path(done.err.rpartition("Why: ")[2].strip())
+    assert again.code == 0, again  # what failed is a result, too
+    assert (result.code, f"failed: {GIL} on 3.14t, current" in result.err) == (1, True), result
+    log = Path(result.err.rpartition("Why: ")[2].strip())
     assert "ZeroDivisionError" in log.read_text("utf-8")
-    (snapshot,) = json.loads(done.out)["snapshots"]
-    assert snapshot["commit"] == git(repository.root, "rev-parse", "HEAD")
-    figures = {(r["benchmark"], r["python"]): r["value"] for r in snapshot["readings"]}
+    (snapshot,) = asv_results.read(kept / "asv")
+    assert snapshot.commit == git(repository.root, "rev-parse", "HEAD")
+    figures = {(r.benchmark, r.python): r.value for r in snapshot.readings}
     assert figures == {
         (GIL, "3.14"): 1, (GIL, "3.14t"): None,
         (VERSION, "3.14"): 2.014004, (VERSION, "3.14t"): 2.014004,

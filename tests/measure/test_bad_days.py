@@ -77,8 +77,8 @@ def bad_days(
     """Let them happen in one plan, beside a case that is right; the reasons."""
     happen(monkeypatch, days)
     monkeypatch.setattr(serving, "_TRACEBACK_SECONDS", 0.05)
-    done = bench.run("right", *others, *days)
-    assert (done.code, done.err) == (1, ""), done
+    result = bench.run("right", *others, *days)
+    assert (result.code, result.err) == (1, ""), result
     nothing_left(bench)
     (path,) = result_files.runs(bench.results)
     described, shown = bench("show", path, "--json"), bench("show", path)
@@ -95,12 +95,12 @@ def bad_days(
     lines = [line.split() for line in shown.out.splitlines()]
     rows = {line[0] for line in lines if line[1:] == ["failed"]}
     assert rows == {f"badapps/{bad}" for bad in days}
-    said = done.out.splitlines()
+    output = result.out.splitlines()
     for bad, day in days.items():
-        places = [place for place, line in enumerate(said) if f"badapps/{bad} " in f"{line} "]
-        assert day.flag in said[places[0]]
+        places = [place for place, line in enumerate(output) if f"badapps/{bad} " in f"{line} "]
+        assert day.flag in output[places[0]]
         # In the table at the end a name that leaves no room stands above its figures.
-        assert "1 of 1 launches failed: " in "".join(said[places[-1] : places[-1] + 2])
+        assert "1 of 1 launches failed: " in "".join(output[places[-1] : places[-1] + 2])
     return reasons
 
 
@@ -126,8 +126,8 @@ def test_a_wrong_server_gives_no_figure(bench: Bench, monkeypatch: pytest.Monkey
     # Its last words are the reason, not the errors of the generator.
     assert "Application startup complete" in reasons["dying"]
     (log,) = (bench.folder / "state").rglob("*orphaning*.log")
-    (said,) = [line for line in log.read_text().splitlines() if line.startswith("orphan ")]
-    _, pid, port, *words = said.split()
+    (output,) = [line for line in log.read_text().splitlines() if line.startswith("orphan ")]
+    _, pid, port, *words = output.split()
     assert "listening" in words[0]
     assert not lives(int(pid))
     ports.require_free(int(port))
@@ -235,9 +235,9 @@ def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
         first.communicate()
     left = {server, generator}
     eventually("both are left", lambda: {process.pid for process in bench.alive()} == left)
-    done = bench.run("right")
-    assert done.code == 0
-    notes = [line for line in done.out.splitlines() if line.startswith("note: ended 1 process")]
+    outcome = bench.run("right")
+    assert outcome.code == 0
+    notes = [line for line in outcome.out.splitlines() if line.startswith("note: ended 1 process")]
     assert len(notes) == 2
     assert sum("-m uvicorn" in note for note in notes) == 1
     assert sum("oha, started " in note for note in notes) == 1

@@ -13,15 +13,14 @@ import pytest
 from bench import Bench, ask_often, declared, eventually, failures_of
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet, SideName
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import FlagName, InterruptedRun
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case
-from duetbench.core.protocol import duet_load
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.load import duet, oha, server
+from duetbench.load.loads import below_saturation, duet_load, in_time
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 
@@ -110,7 +109,7 @@ def test_a_case_against_itself(play: Play) -> None:
 def test_both_sides_gain_what_they_shared() -> None:
     """4.25 MB more than 85.5 MB are 4.97 %, and not the 5.56 % of what PSS says beside another."""
 
-    def sample(pss: int | None) -> tree_usage.MemorySample:
+    def sample(pss: int) -> tree_usage.MemorySample:
         return tree_usage.MemorySample(0.0, (1,), pss, 5)
 
     beside, alone = sample(72_000_000), sample(81_000_000)
@@ -119,8 +118,7 @@ def test_both_sides_gain_what_they_shared() -> None:
     assert base == {"pss_steady": 85.5e6}
     assert head["pss_steady"] / base["pss_steady"] == pytest.approx(1.0497, abs=1e-4)
     gone = tree_usage.MemorySample(1.0, (), 0, 0)
-    for unknown in (sample(None), gone):
-        assert duet.own_memory(sides[0], beside, unknown) == {}
+    assert duet.own_memory(sides[0], beside, gone) == {}
 
 
 @pytest.mark.real
@@ -224,8 +222,8 @@ def is_told(result: Duet, liar: SideName, case: Case, flag: FlagName | None) -> 
     duets.add(result)
     ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
     expected = {FlagName.MEMORY_GROWS: {False}, None: {False, True}}.get(flag, set())
-    said = {*LIARS.values()}
-    return caught & said == {flag} - {None} and not beside & said and ratios == expected
+    output = {*LIARS.values()}
+    return caught & output == {flag} - {None} and not beside & output and ratios == expected
 
 
 @pytest.mark.real
@@ -273,8 +271,8 @@ def test_loads_of_a_duet() -> None:
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
-    for rate, said, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
-        load = {"rate": rate, "duration": said}
+    for rate, output, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
+        load = {"rate": rate, "duration": output}
         paced = quick.model_copy(update={"load": quick.load.model_copy(update=load)})
         assert duet_load(paced, 2).duration == expected
 
@@ -288,8 +286,8 @@ def test_no_more_connections_than_are_answered_in_half_of_a_load() -> None:
         (0.25, 1, 4),
         (5, 1, 1),
     ):
-        assert duet.in_time(seconds, least) == few
-        assert duet.in_time(0.0, least) > 10_000
+        assert in_time(seconds, least) == few
+        assert in_time(0.0, least) > 10_000
 
 
 def test_a_load_of_waits_leaves_half_of_the_cores() -> None:
@@ -300,4 +298,4 @@ def test_a_load_of_waits_leaves_half_of_the_cores() -> None:
         (0.5, 1, 0, 1),
         (0.6, 1, 0, 0),  # one at a time uses more
     ):
-        assert duet.below_saturation(busy, cores, slots) == few
+        assert below_saturation(busy, cores, slots) == few

@@ -19,7 +19,7 @@ from duetbench.effects import difference, memory
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.effects.difference import compare
 from duetbench.effects.libraries import plain
-from duetbench.host.proc import make_scratch
+from duetbench.host.paths import make_scratch
 from duetbench.report.findings import announce
 from observatory.matrix.checkout import Checkout
 from repos import asgi
@@ -454,10 +454,10 @@ def test_what_cannot_be_seen_or_measured_is_said(tmp_path: Path) -> None:
         (side,) = observe(tmp_path / python, "wsgi", python, "", PLAIN, seconds=0)
         effects = compare(side, side)
         assert (effects.unmeasured, effects.unseen) == ("there was no time", unseen)
-        said = list(announce(judged_case("x/a/py3.14", SAME).case.case, effects))
-        assert said[0].startswith("x/a/py3.14 shows no difference: ")
-        assert said[1] == "  memory: not measured, there was no time"
-        assert len(said) == 2 + len(unseen)
+        output = list(announce(judged_case("x/a/py3.14", SAME).case.case, effects))
+        assert output[0].startswith("x/a/py3.14 shows no difference: ")
+        assert output[1] == "  memory: not measured, there was no time"
+        assert len(output) == 2 + len(unseen)
     text = source(PLAIN, "wsgi", MONITORS.format("range(6)"))
     with pytest.raises(CountError, match="takes all tools"):
         seen(tmp_path, text, executable("3.14"), "wsgi")
@@ -477,9 +477,25 @@ def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: 
     others = "sqlite3.Connection(':memory:')", "Own(':memory:')", "traced"
     works = (f"{text}.execute('select 1')" for text in (*reporting, *others))
     sides = observe(tmp_path, "wsgi", python, before, *works)
-    said = [[text for text in side.unseen if "statements of sqlite3" in text] for side in sides]
-    assert [len(texts) for texts in said] == [0, 0, 1, 1, 1]
+    output = [[text for text in side.unseen if "statements of sqlite3" in text] for side in sides]
+    assert [len(texts) for texts in output] == [0, 0, 1, 1, 1]
     assert [describe(side).totals["sql"] for side in sides] == [(0, 1)] * 5
+
+
+@pytest.mark.real
+def test_why_an_application_does_not_start_is_its_exception(tmp_path: Path) -> None:
+    """Frameworks send the whole traceback, whose beginning tells nothing."""
+    text = """
+import traceback
+
+async def app(scope, receive, send):
+    try:
+        {}["SHOP_URL"]
+    except KeyError:
+        await send({"type": "lifespan.startup.failed", "message": traceback.format_exc()})
+"""
+    with pytest.raises(CountError, match=r"start: KeyError: 'SHOP_URL' \(.*shop\.py, line 6\)$"):
+        seen(tmp_path, text, executable("this"), "asgi")
 
 
 @pytest.mark.real

@@ -78,29 +78,6 @@ def test_what_makes_an_application_is_called(factory: Any, *, called: bool) -> N
     assert entry.makes_one(factory) is called
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("state_home")
-def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
-    """By a program that says what the application speaks, and whether something makes it."""
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "main.py").write_text(
-        "import os\n\nclass Site:\n    def make():\n        assert os.environ['WHERE'][0] == '/'\n"
-        "        return lambda environ, start_response: [b'made']\n\nnothing = 7\n"
-    )
-
-    def found(app: str) -> tuple[str, bool]:
-        return found_in(tmp_path, app, env={"WHERE": "{tmp}"})
-
-    assert found("shop.main:Site.make") == ("wsgi", True)
-    for app, words in (
-        ("shop.main:nothing", "int, which cannot be called"),
-        ("shop.main:none", "has no attribute 'none'"),
-        ("shop.man:app", "No module named 'shop.man'"),
-    ):
-        with pytest.raises(UsageError, match=f"^{app}: expected an application, found: .*{words}"):
-            found(app)
-
-
 def test_garbage_is_collected_once_when_asked_unless_the_application_collects_none() -> None:
     """A batch of questions reaches each worker several times."""
 
@@ -180,6 +157,8 @@ SLEEP = "import atexit, threading, time\napp = lambda environ, start_response: [
         ("import os; os._exit(7)", "an import that ends the process with exit code 7; it said: hi"),
         ("import os; os._exit(0)", "an import that ends the process with exit code 0; it said: hi"),
         ("input('who? ')", "EOFError"),
+        ("app = 7", "^web:app: expected an application, found: .*int, which cannot be called"),
+        ("import nothing_here", "No module named 'nothing_here'"),
         # The time to be ready bounds it.
         ("time.sleep(313)", r"goes on after 1 s \(--with ready-timeout=\); it said: hi"),
     ],
@@ -248,11 +227,11 @@ assert routes(lambda environ, start_response: []) == []
 def test_paths_are_those_that_the_framework_lists() -> None:
     project = Checkout.here()
     python = stacks.executable(project.lock("current"), project.interpreter("3.14"))
-    done = subprocess.run(
+    result = subprocess.run(
         [python, "-c", SCRIPT],
         env={"PYTHONPATH": str(ENTRY)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")

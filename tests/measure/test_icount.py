@@ -21,13 +21,13 @@ from bench import eventually, processes_with
 from duetbench.app.inside.process import Program, fixed_addresses
 from duetbench.app.testbed import ENTRY
 from duetbench.core.errors import CountError
-from duetbench.counts import counting
+from duetbench.counts import counted
 from observatory.matrix.checkout import Checkout
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
 
 needs_valgrind = pytest.mark.skipif(
-    counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
+    counted.missing() is not None and "CI" not in os.environ, reason=f"{counted.missing()}"
 )
 
 
@@ -35,14 +35,14 @@ def test_a_dump_that_was_cut_short_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
-    monkeypatch.setattr(counting, "ROUNDS", 2)
-    monkeypatch.setattr(counting, "SPREAD_LIMIT", 1)
-    assert counting.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
+    monkeypatch.setattr(counted, "ROUNDS", 2)
+    monkeypatch.setattr(counted, "SPREAD_LIMIT", 1)
+    assert counted.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
     text, file = (DATA / "4242.2").read_text(), tmp_path / "4242.2"
     for end in range(len(text)):
         file.write_text(text[:end])
         with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
-            counting.read_dump(file)
+            counted.read_dump(file)
 
 
 DIFFER = "^rounds of 10 requests differ by more than 5%: {} instructions per request$"
@@ -66,10 +66,10 @@ def test_the_figure_of_a_round_is_that_of_one_call(
     for number, total in enumerate(totals, 1):
         (tmp_path / f"7.{number}").write_text(f"events: Ir\n\ntotals: {total}\n")
     if figures:
-        assert counting.read_rounds(tmp_path, {"process": 7, "n": 10}) == figures
+        assert counted.read_rounds(tmp_path, {"process": 7, "n": 10}) == figures
         return
     with pytest.raises(CountError, match=words):
-        counting.read_rounds(tmp_path, {"process": 7, "n": 10})
+        counted.read_rounds(tmp_path, {"process": 7, "n": 10})
 
 
 PAYLOAD = """
@@ -142,7 +142,7 @@ def count(*programs: Program, seconds: float = 600) -> list[float]:
     """Count programs beside each other; the median of each."""
     ends = time.monotonic() + seconds
     with ExitStack() as stack:
-        under_way = [stack.enter_context(counting.count(program, ends)) for program in programs]
+        under_way = [stack.enter_context(counted.count_rounds(each, ends)) for each in programs]
         return [statistics.median(collect()) for collect in under_way]
 
 
@@ -252,9 +252,9 @@ _COUNT = """
 import math, sys
 from pathlib import Path
 from duetbench.app.inside.process import Program
-from duetbench.counts.counting import count
+from duetbench.counts.counted import count_rounds
 python, token, *payload = sys.argv[1:]
-with count(Program(Path(python), payload, {"TOKEN": token}), math.inf) as collect:
+with count_rounds(Program(Path(python), payload, {"TOKEN": token}), math.inf) as collect:
     collect()
 """
 
@@ -273,14 +273,14 @@ def test_nothing_survives_the_process_that_counts(
         env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
     )
-    eventually("a target works", lambda: any(tmp_path.glob("duetbench-scratch-*/*.1")))
+    eventually("a target works", lambda: any(tmp_path.glob("duetbench-tmp-*/*/*.1")))
     assert processes_with(token)
     os.killpg(counter.pid, signal.SIGKILL)
     counter.wait()
     eventually("nothing lives", lambda: not processes_with(token))
-    assert len(list(tmp_path.glob("duetbench-scratch-*"))) == 1
+    assert len(list(tmp_path.glob("duetbench-tmp-*"))) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pretend(tmp_path / "bin", monkeypatch, "exit 1")
     with pytest.raises(CountError, match="exit code 1"):
         count(program("1000"))
-    assert not list(tmp_path.glob("duetbench-scratch-*"))
+    assert not list(tmp_path.glob("duetbench-tmp-*/*"))

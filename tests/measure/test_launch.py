@@ -1,6 +1,5 @@
 """Launches: what a good one gives, the same by hand, and a plan of them in random order."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,9 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
-from disks import small_disk
 from duetbench.app.testbed import ENTRY, SideCase, assemble
-from duetbench.core import protocol
 from duetbench.core.errors import FlagName, NothingMeasuredError, RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
@@ -38,7 +35,7 @@ ALWAYS = {
 
 @pytest.fixture
 def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Perform:
-    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
+    monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
 
     def perform(case: Case) -> Launch:
         given = assemble(Checkout.here(), [case], tmp_path / "logs")
@@ -111,19 +108,6 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     assert environment["PYTHONPATH"] == f"{ENTRY}:{apps / 'await-patterns'}:{apps}"
 
 
-@pytest.mark.real
-def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
-    """Split: to each its own; shared: both get all."""
-    case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    testbed = assemble(Checkout.here(), [case], tmp_path)
-    machine = testbed.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
-    testbed = dataclasses.replace(testbed, machine=machine)
-    side = SideCase(case, testbed)
-    assert (side.server_cores, side.client_cores) == ((0, 1, 2), (3,))
-    side = SideCase(case.model_copy(update={"cores": "shared"}), testbed)
-    assert (side.server_cores, side.client_cores) == ((0, 1, 2, 3),) * 2
-
-
 def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -> None:
     text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
     assert scrub(text) == "in ./apps/x.py of ~/y: no space"
@@ -193,8 +177,8 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert run.status == "complete"
     assert not sorted(tmp_path.rglob("*.partial.json"))
     assert [result.case for result in run.results] == list(CASES)
-    done = sorted(launches_of(path), key=lambda launch: launch.order)
-    assert [(launch.case, launch.round) for launch in done] == [
+    outcome = sorted(launches_of(path), key=lambda launch: launch.order)
+    assert [(launch.case, launch.round) for launch in outcome] == [
         (case.id, round_) for case, round_ in runner.launch_order(make_plan())
     ]
     sentence, seconds = progress.start.call_args.args
@@ -202,10 +186,10 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert sentence.startswith("6 launches, about ")
     assert least < seconds < least + 6 * 6
     work = [call.args for call in progress.work.call_args_list]
-    assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in done]
+    assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in outcome]
     assert min(remaining for _, _, remaining in work) >= 0
-    said = [str(call.args[0]) for call in progress.say.call_args_list]
-    assert [line.split()[4] for line in said] == [launch.case for launch in done]
+    output = [str(call.args[0]) for call in progress.say.call_args_list]
+    assert [line.split()[4] for line in output] == [launch.case for launch in outcome]
     progress.end.assert_called_once()
 
 
@@ -223,24 +207,24 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
     assert "- experiment/a: not measured: no 3.15-jit" in as_markdown(run)
 
 
-def test_on_a_full_disk_all_goes_on_until_the_end(tmp_path: Path) -> None:
+def test_on_a_full_disk_all_goes_on_until_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was saved before stays."""
-    (results := tmp_path / "results").mkdir()
-    progress = Mock(spec=Progress)
-    with small_disk(results) as fill:
+    progress, real, saved = Mock(spec=Progress), files.save, list[Path]()
 
-        def look() -> None:
-            if list(results.rglob("*.partial.json")):
-                fill()
+    def save(results: Path, run: Run) -> Path:
+        if saved:
+            raise RecordError("No space left")
+        saved.append(real(results, run))
+        return saved[0]
 
-        with pytest.raises(RecordError, match=r"could not be saved .*No space left") as caught:
-            execute(results, look=look, progress=progress)
-        assert caught.value.exit_code == 4
-        notes = [str(call.args[0]) for call in progress.note.call_args_list]
-        assert [note.partition(":")[0] for note in notes] == ["not saved yet, continuing"] * 5
-        (partial,) = results.rglob("*.json")
-        assert partial.name.endswith(".partial.json")
-        assert len(launches_of(partial)) == 1
+    monkeypatch.setattr(files, "save", save)
+    with pytest.raises(RecordError, match="No space left"):
+        execute(tmp_path, progress=progress)
+    notes = [str(call.args[0]) for call in progress.note.call_args_list]
+    assert [note.partition(":")[0] for note in notes] == ["not saved yet, continuing"] * 5
+    assert len(launches_of(saved[0])) == 1
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:

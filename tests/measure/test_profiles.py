@@ -7,7 +7,7 @@ import pytest
 
 from duetbench.app.inside.process import Program
 from duetbench.core.errors import CountError
-from duetbench.counts import counting, profiling
+from duetbench.counts import counted, profiling
 from duetbench.counts.profiling import ROOT, Name
 from observatory.matrix.checkout import Checkout
 
@@ -119,7 +119,7 @@ PAYLOAD = """
 
 
 @pytest.mark.real
-@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+@pytest.mark.skipif(counted.missing() is not None, reason=f"{counted.missing()}")
 @pytest.mark.parametrize("python", ["3.14", pytest.param("3.14t", marks=pytest.mark.thorough)])
 def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""

@@ -19,7 +19,7 @@ from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Effects
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Verdict
-from duetbench.counts import counting
+from duetbench.counts import counted
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
 from duetbench.effects.suite import Recording, SuiteEffects
@@ -356,8 +356,8 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
     write(root, "shop.py", _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS))
-    done = bench("compare", "--limit", "sql=0", "-o", "-")
-    comparison = Comparison.model_validate_json(done.out)
+    result = bench("compare", "--limit", "sql=0", "-o", "-")
+    comparison = Comparison.model_validate_json(result.out)
     (case,) = comparison.cases
     assert (case.case.endpoint.method, case.case.endpoint.path) == ("GET", "/books/{}")
     assert case.effects is not None
@@ -366,15 +366,18 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert [(e.base, e.head, e.place) for e in case.effects.differ if e.kind == "sql"] == [
         (1, 3, "app, shop.py:12")
     ]
-    assert done.code == 1
-    assert "sends 3 SQL statements instead of 1" in done.err
+    assert result.code == 1
+    assert "sends 3 SQL statements instead of 1" in result.err
     (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")
     assert plan.text.startswith("SCAN book instead of SEARCH book USING COVERING INDEX by_author")
     git(root, "checkout", "--quiet", ".")
-    done = bench("compare")
-    assert (done.code, "Nothing to judge: base and head do not differ." in done.out) == (0, True)
-    done = bench("compare", "--control", "--tests", str(root / "tests"))
-    assert "= same" in done.out
+    result = bench("compare")
+    assert (result.code, "Nothing to judge: base and head do not differ." in result.out) == (
+        0,
+        True,
+    )
+    result = bench("compare", "--control", "--tests", str(root / "tests"))
+    assert "= same" in result.out
     assert (root / "tests/test_shop.py").exists()  # the copies' tests are replaced, not ours
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
@@ -387,9 +390,9 @@ def test_base_keeps_its_own_code_beside_tests(bench: Bench, project: Project) ->
     write(root, "conftest.py", fixture)
     write(root, "shop/test_shop.py", _TEST.replace("test_books()", "test_books(one)"))
     for tests in ("shop", ".", "shop/test_shop.py"):
-        said = " ".join(bench("compare", "--tests", tests).out.split())
-        assert "sends 3 SQL statements instead of 1" in said
-        assert "fail on base" not in said
+        output = " ".join(bench("compare", "--tests", tests).out.split())
+        assert "sends 3 SQL statements instead of 1" in output
+        assert "fail on base" not in output
 
 
 def test_commands_of_the_environment_are_found(
@@ -436,9 +439,9 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
     for number in range(9):  # of so many, pytest's last words are their names
         write(root, f"api/test_shop_{number}.py", "import nowhere\n")
     (root / "api/test_shop.py").unlink()
-    done = bench("compare")
-    assert done.code == 3
-    assert "No module named 'nowhere'" in " ".join(done.out.split())
+    outcome = bench("compare")
+    assert outcome.code == 3
+    assert "No module named 'nowhere'" in " ".join(outcome.out.split())
     write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
     (root / "duetbench.toml").unlink()
     assert "no test makes a request" in bench("init", "--tests", "api").err
@@ -486,9 +489,9 @@ def test_what_tests_request_is_loaded_where_the_application_answers_alike(
 ) -> None:
     """What they write needs a copied database; data of the tests alone are not there."""
     root = project({"shop.py": _ORDERS, "tests/test_shop.py": _OF_ORDERS})
-    done = bench("init", "--tests", "tests", "--app", "shop:app")
+    result = bench("init", "--tests", "tests", "--app", "shop:app")
     assert "not written: 1 request, answered otherwise here: GET /item/seven: expected status" in (
-        " ".join(done.out.split())
+        " ".join(result.out.split())
     )
     keys = tomllib.loads((root / "duetbench.toml").read_text("utf-8"))
     assert keys == {"app": "shop:app", "tests": ["tests"], "requests": ["GET /items/1?q=a+b"]}
@@ -538,8 +541,8 @@ def fail():
     for name, text in files.items():
         write(root, name, text.format(times=2))
     names = ("shop.tasks:send", "shop.tasks:fail", "benchmarks.books:Books.time_titles")
-    done = bench("compare", *(word for name in names for word in ("--call", name)), "-o", "-")
-    comparison = Comparison.model_validate_json(done.out)
+    result = bench("compare", *(word for name in names for word in ("--call", name)), "-o", "-")
+    comparison = Comparison.model_validate_json(result.out)
     by_name = {case.case.endpoint.name: case for case in comparison.cases}
     timed = by_name["call benchmarks.books:Books.time_titles"].effects
     assert timed is not None
@@ -551,9 +554,15 @@ def fail():
     assert case.effects.figure("first import", 1) == 0
     assert [answer.what for answer in case.effects.answers] == ["head answers 2 rows instead of 1"]
     assert tuple(note for note in comparison.notes if not note.startswith("not seen: ")) == (
-        "1 of the tests fail on both sides: shop.tasks:fail",
+        "1 of the functions fail on both sides: shop.tasks:fail",
         "2 calls, each on both sides",
     )
+    alone = bench("compare", "--call", "shop.tasks:fail")
+    words = "1 of the functions fail on both sides: shop.tasks:fail; on base no call came to an end"
+    assert (
+        alone.code,
+        f"Nothing to judge: {words}; the last words: LookupError" in " ".join(alone.out.split()),
+    ) == (3, True), alone
     wrong = bench("compare", "--call", "shop.tasks")
     words = "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n"
     assert (wrong.code, wrong.err) == (2, words)
@@ -589,8 +598,8 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
     result = bench("compare", "--tests", "tests", "-o", "-")
     assert result.code == 1
     test = "tests/test_shop.py::test_books"
-    said = " ".join(result.err.split())
-    assert f"▼ worse: most of all {test} passes on base and fails on head" in said
+    output = " ".join(result.err.split())
+    assert f"▼ worse: most of all {test} passes on base and fails on head" in output
     findings = Comparison.model_validate_json(result.out).findings
     texts = {(f.case, f.text or f.why) for f in findings if f.verdict is Verdict.WORSE}
     assert texts == {
@@ -605,7 +614,7 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
 
 
 @pytest.mark.real
-@pytest.mark.skipif(counting.missing() is not None, reason="it needs Valgrind")
+@pytest.mark.skipif(counted.missing() is not None, reason="it needs Valgrind")
 def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Project) -> None:
     """Twice as many turns of a loop are nearly twice as many instructions."""
     task = "def total():\n    return sum(number * number for number in range({turns}))\n"

@@ -10,9 +10,11 @@ from duetbench.app.expectation import check_answer
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
 from duetbench.load import verify as verification
-from duetbench.load.identity import Identity, check_identity, probe
 from duetbench.load.verify import (
+    Identity,
+    check_identity,
     choose_paths,
+    probe,
     right_sizes,
     tells_error,
     verify,

@@ -5,23 +5,21 @@ makes, and files that it writes beside itself.
 """
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import failures, undisturbed
+from bench import failures, lives, undisturbed
 from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core import protocol
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
-from duetbench.host import proc
+from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
@@ -87,7 +85,7 @@ def testbed(
     case: Case, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Testbed:
     assert state_home.parent == tmp_path
-    monkeypatch.setattr(protocol, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
+    monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
@@ -139,10 +137,8 @@ def test_a_project_is_measured_in_files_of_its_own(
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
     for file in ("noted", "noted.daemon"):
-        left = proc.stat(int((tmp_path / file).read_text()))
-        assert left is None or not left.alive
-    scratch = f"duetbench-scratch-*{os.getpid()}*/copy"
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(scratch))
+        assert not lives(int((tmp_path / file).read_text()))
+    assert not list(paths.make_scratch().parent.glob("*/copy"))
     assert SECRET not in case.model_dump_json() + str(outcome)
 
 

@@ -35,9 +35,9 @@ def test_the_example_is_planned_measured_and_shown(
     heard = []
     for line in console.splitlines():
         program, *words = shlex.split(line.removeprefix("$ "))
-        done = bench(*([program] if program == "observatory" else []), *words)
-        assert done.code == 0, f"{line}: {done}"
-        heard.append(done.out)
+        outcome = bench(*([program] if program == "observatory" else []), *words)
+        assert outcome.code == 0, f"{line}: {outcome}"
+        heard.append(outcome.out)
     assert "echo" in heard[0]
     assert "echo/py3.14t" in heard[1]
     run = files.read(Run, result_files.runs(root / "results")[-1])

@@ -149,7 +149,7 @@ def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
     """What each launch fills in stays as it is written."""
-    said = """\
+    output = """\
 factory = true
 method = "POST"
 path = "/nap/{7..8} 1"
@@ -157,7 +157,7 @@ paths = ["/rest"]
 headers = { X-Port = "{port}" }
 body = '{"long": true}'
 """
-    text = GOOD.replace('path = "/nap"\n', said).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
+    text = GOOD.replace('path = "/nap"\n', output).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
     case = load_text(tmp_path, text).cases["quick"][0]
     asked = case.endpoint
     assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')

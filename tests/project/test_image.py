@@ -11,7 +11,7 @@ import pytest
 import tutorial
 from bare import Programs
 from bench import PROJECT
-from duetbench.counts import counting
+from duetbench.counts import counted
 
 DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
 ENGINE: Final = os.environ.get("CONTAINER", "")
@@ -30,7 +30,7 @@ def test_the_dockerfile_installs_what_is_locked_and_counting_needs() -> None:
     assert "--require-hashes" in install
     assert "--constraints requirements.txt" in install
     packages = re.findall(r"[\w-]+", DOCKERFILE.partition("recommends")[2].partition("&&")[0])
-    assert {*" ".join(counting.NEEDED.values()).split(), "git"} <= set(packages)
+    assert {*" ".join(counted.NEEDED.values()).split(), "git"} <= set(packages)
     copied = {name for line in re.findall(r"COPY (.+) \S+", DOCKERFILE) for name in line.split()}
     seen = set((PROJECT / ".dockerignore").read_text("utf-8").splitlines())
     assert copied == {"requirements.txt", "scripts/bootstrap.py", "dist/*.whl"}
@@ -69,7 +69,7 @@ def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     tutorial.follow(tmp_path / "library")
     words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
     argv = [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert result.returncode == 1, result
     for text in ("▼ slower", "SQL statements", "find_book"):
-        assert text in done.stdout
+        assert text in result.stdout

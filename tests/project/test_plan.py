@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from duetbench.app.testbed import server_of
 from duetbench.core.model import Case, Load
-from duetbench.core.protocol import drain
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
+from duetbench.load.loads import drain
 from observatory.cli import app
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan

@@ -33,7 +33,7 @@ def declared(experiment: str) -> dict[str, Case]:
 def test_every_name_is_a_case_and_every_case_is_in_a_table(name: str) -> None:
     """And the published profile measures every published row."""
     cases, source = declared(name), PUBLISHED[name]
-    sides = {side for one in source.shapes for side in (one.numerator, one.denominator) if side}
+    sides = {side for item in source.shapes for side in (item.numerator, item.denominator) if side}
     for short in (*source.cases, *source.figures, *sides):
         assert set(source.ids(short)) <= cases.keys(), short
     published = {case.id for case in EXPERIMENTS[name].cases["published"]}
@@ -63,11 +63,11 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     published, cases = PUBLISHED[name], declared(name)
     ids = [published.ids(short)[0] for short in published.figures]
     figures = (synthetic.steady_result(cases[case], published.figures_of(case)) for case in ids)
-    for found in check(published, [summarise(synthetic.make_run(figures))]):
+    for actual in check(published, [summarise(synthetic.make_run(figures))]):
         good = {"holds", "cannot be asked here", "not measured"}
-        assert found.verdict in good, found.statement
-        if found.ours is not None and found.published is not None:
-            assert found.ours.estimate == pytest.approx(found.published)
+        assert actual.verdict in good, actual.statement
+        if actual.ours is not None and actual.published is not None:
+            assert actual.ours.estimate == pytest.approx(actual.published)
 
 
 @pytest.mark.parametrize(

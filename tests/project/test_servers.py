@@ -80,8 +80,8 @@ def test_servers_of_no_stack_of_ours_are_measured(
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
 
     def perform() -> Launch:
-        done = run(bench, monkeypatch, others, app, f"server={server}", *more)
-        ((launch,),) = launches(Run.model_validate_json(done.out)).values()
+        result = run(bench, monkeypatch, others, app, f"server={server}", *more)
+        ((launch,),) = launches(Run.model_validate_json(result.out)).values()
         return launch
 
     launch = undisturbed(perform)
@@ -100,8 +100,8 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
         "f'{server.num_workers} {server.cfg.control_socket_disable}')\n"
     )
     words = ("server=gunicorn", f"arg=--config={file}")
-    done = run(bench, monkeypatch, others, "both:make", *words)
-    assert hook.read_text() == "1 True", done
+    result = run(bench, monkeypatch, others, "both:make", *words)
+    assert hook.read_text() == "1 True", result
 
 
 @pytest.mark.real
@@ -111,13 +111,13 @@ def test_the_locked_version_knows_every_option(server: Server, others: Path) -> 
     if server.name in lock.packages:
         python = stacks.executable(lock, Checkout.here().interpreter("3.14"))
     argv: list[str | Path] = [python, "-m", server.name, "--help"]
-    said = subprocess.check_output(argv, text=True)
+    output = subprocess.check_output(argv, text=True)
     for interface in server.interfaces:
         words = server.arguments(case_for(server, interface), 12345).split()
         for word in (*server.settings, *words):
             if word.startswith("--"):
                 positive = word.replace("--no-", "--(no-)?")
-                assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", said), word
+                assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", output), word
 
 
 def test_workers_that_are_threads_or_busy() -> None:
@@ -127,8 +127,8 @@ def test_workers_that_are_threads_or_busy() -> None:
     assert [server.backpressure(n) for n in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
     # A busy worker of uvicorn is not killed.
     uvicorn = SERVERS["uvicorn"]
-    one, two = (uvicorn.arguments(case_for(uvicorn, "asgi", n), 12345).split() for n in (1, 2))
-    assert "--timeout-worker-healthcheck" not in one
+    item, two = (uvicorn.arguments(case_for(uvicorn, "asgi", n), 12345).split() for n in (1, 2))
+    assert "--timeout-worker-healthcheck" not in item
     assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"
 
 

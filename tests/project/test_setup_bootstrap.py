@@ -96,10 +96,10 @@ def test_an_old_python_is_refused_with_the_remedy() -> None:
         "import sys, runpy; sys.version_info = (3, 9, 2, 'final', 0);"
         "runpy.run_path('scripts/bootstrap.py', run_name='__main__')"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert "needs Python 3.11 or newer, and this is 3.9" in done.stderr
-    assert "make setup PYTHON=" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 1
+    assert "needs Python 3.11 or newer, and this is 3.9" in result.stderr
+    assert "make setup PYTHON=" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -79,7 +79,7 @@ def test_oha_is_built_by_its_cargo(
     # As where duetbench is installed from its wheel.
     with pytest.raises(SetupError, match=r"prebuilt oha 1\.16\.0 is not available .* a mirror"):
         tools.ensure_oha(oha, QUIET)
-    with pytest.raises(SetupError, match="cargo is needed"):
+    with pytest.raises(SetupError, match="cargo are needed"):
         tools.ensure_oha(oha, narrator, build_oha)
     assert "it is built from source" in heard.getvalue()
     programs.write("cc", "exit 0")
@@ -99,14 +99,14 @@ def test_oha_is_built_by_its_cargo(
 def test_archive_comes_from_the_mirrors_of_apt(
     empty_cache: Path, httpserver: HTTPServer, programs: Programs
 ) -> None:
-    """The bases that apt names are tried, security archives last, until one has the right file.
+    """The bases that apt names are tried until one has the right file.
 
     Where none has it the sentence says what was tried, how it ended, and where a copy is taken
     from, with the pinned checksum only. What is there is not asked for again.
     """
     archive = empty_cache / "downloads" / "python.tar"
     remedy = f"put a copy .* at {archive}"
-    with pytest.raises(SetupError, match=f"{remedy}.*apt names no mirror"):
+    with pytest.raises(SetupError, match=remedy):
         source_archive(RECIPE)
     address = httpserver.url_for("")
     tried = f"echo {address}/none/; echo {NOBODY}/debian/; echo {address}/false/"
@@ -114,15 +114,14 @@ def test_archive_comes_from_the_mirrors_of_apt(
     httpserver.expect_request("/false/pool/python.tar").respond_with_data(b"tampered")
     programs.write("apt-get", tried)
     archive.write_bytes(b"tampered")
-    told = r"answered 404.*no connection.*expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"
-    with pytest.raises(SetupError, match=f"{remedy}.*{told}"):
+    sentence = r"404 NOT FOUND.*expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"
+    with pytest.raises(SetupError, match=f"{remedy}.*{sentence}"):
         source_archive(RECIPE)
 
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
-    names = ("debian-security/", "other", "debian/", "debian/")
+    names = ("other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    last = (f"{address}/{name}" for name in ("other", "debian/", "debian-security/"))
-    assert mirrors() == tuple(last)
+    assert mirrors() == (f"{address}/other", f"{address}/debian/")
     assert source_archive(RECIPE).read_bytes() == b"source"
     programs.write("apt-get", "exit 1")
     assert source_archive(RECIPE) == archive
@@ -143,7 +142,7 @@ def test_interpreters_are_prebuilt_or_all_are_built_from_source(
             raise SetupError("hash mismatch")
 
     monkeypatch.setattr(declared_interpreters, "_make", make)
-    monkeypatch.setattr(SourceBuild, "faults", lambda _: [])
+    monkeypatch.setattr(declared_interpreters, "require_compiler", bool)
     assert declared_interpreters.ensure(declared, QUIET)
     usual = len(declared.usual)
     assert made == ["prebuilt"] * usual + ["source"] * (usual if damaged else 0)

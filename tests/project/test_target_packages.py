@@ -289,13 +289,13 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
 def test_an_application_that_is_no_package_is_not_built(
     table: str, note: str, tmp_path: Path, python: Interpreter
 ) -> None:
-    root, said = tmp_path / "shop", io.StringIO()
+    root, output = tmp_path / "shop", io.StringIO()
     write(root, "backend.py", "raise ValueError('no cargo')\n")
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "our-service"\nversion = "1"\n{table}')
     write(root, "web.py", "")
-    narrator = Narrator(Console(file=said, width=400))
+    narrator = Narrator(Console(file=output, width=400))
     assert deployment.install(root, python, narrator) == (deployment.SITE, ".")
-    assert re.search(note or r"\A\Z", said.getvalue())
+    assert re.search(note or r"\A\Z", output.getvalue())
 
 
 @pytest.mark.real
@@ -315,6 +315,6 @@ def test_the_project_itself_is_imported_from_its_sources(
     search = deployment.install(root, python, QUIET)
     assert search == (deployment.SITE, "src", ".", "more")
     code = "import importlib.metadata as m, lib, other; print(m.version('lib'), lib.built)"
-    found = {"PYTHONPATH": ":".join(str(root / name) for name in search)}
-    said = subprocess.check_output([python.executable, "-c", code], env=found, text=True)
-    assert said.split() == ["3.0", "True"]
+    actual = {"PYTHONPATH": ":".join(str(root / name) for name in search)}
+    output = subprocess.check_output([python.executable, "-c", code], env=actual, text=True)
+    assert output.split() == ["3.0", "True"]

@@ -136,14 +136,14 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
 
 def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> None:
     """None imports what is an extra at its top; and what is counted imports duetbench alone."""
-    done = installed.run("python", "-c", _EVERY_VERB)
-    assert done.returncode == 0, done.stderr
-    packages, own = done.stdout.strip().split(":")
+    result = installed.run("python", "-c", _EVERY_VERB)
+    assert result.returncode == 0, result.stderr
+    packages, own = result.stdout.strip().split(":")
     assert [path.name for path in Path(packages).iterdir()] == ["duetbench"]
     assert own == str(Path(packages, "duetbench").resolve() / "app" / "pins")
     imports = "from duetbench.app.inside import program"
-    done = installed.run("python", "-S", "-c", imports, PYTHONPATH=packages)
-    assert done.returncode == 0, done.stderr
+    result = installed.run("python", "-S", "-c", imports, PYTHONPATH=packages)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.long
@@ -152,12 +152,12 @@ def test_an_application_is_measured_without_a_checkout(
 ) -> None:
     """Pins are the checkout's; interpreters and stacks are nobody's here, and are not missed."""
     assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
-    done = installed.run("duetbench", "doctor")
-    assert (done.returncode, done.stderr) == (1, "")
+    result = installed.run("duetbench", "doctor")
+    assert (result.returncode, result.stderr) == (1, "")
     oha = target.configuration(PROJECT).oha.version
-    assert f"oha {oha} is not installed: run `duetbench setup`" in done.stdout
-    assert "Not ready to measure: oha" in done.stdout
-    assert not re.search("CPython 3|Stacks|make setup", done.stdout)
+    assert f"oha {oha} is not installed: run `duetbench setup`" in result.stdout
+    assert "Not ready to measure: oha" in result.stdout
+    assert not re.search("CPython 3|Stacks|make setup", result.stdout)
     borrow_cache(tmp_path / "cache", monkeypatch)
     root = tmp_path / "bare"
     shutil.copytree(PROJECT / "tests" / "projects" / "bare", root)
@@ -170,7 +170,7 @@ def test_an_application_is_measured_without_a_checkout(
     env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     there = Installed(installed.bin, root)
     for words, codes in _VERBS:
-        done = there.run("duetbench", *words, **env)
-        assert done.returncode in codes, (words, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr, (words, done.stderr)
+        result = there.run("duetbench", *words, **env)
+        assert result.returncode in codes, (words, result.stdout, result.stderr)
+        assert "Traceback" not in result.stderr, (words, result.stderr)
     assert not (there.bin / "observatory").exists()

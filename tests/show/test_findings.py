@@ -79,8 +79,8 @@ def test_a_statement_has_the_verdict_of_its_whole_interval() -> None:
         (cannot, "cannot be asked here", "There are two cores."),
         ({**cannot, "needs": 2}, "holds", answer.reason),
     ):
-        found = said(**shape)
-        assert (found.verdict, found.reason) == (verdict, reason), shape
+        actual = said(**shape)
+        assert (actual.verdict, actual.reason) == (verdict, reason), shape
 
 
 def test_runs_of_a_machine_count_together_and_a_slow_day_of_both_sides_is_no_scatter() -> None:
@@ -187,9 +187,9 @@ def test_so_does_what_two_settings_say(name: str, swapped: bool) -> None:
         for case, rate in ((below, 5.0), (above, 10.0))
     ]
     head = (below if swapped else above).model_copy(update={"id": "demo/x/of-the-comparison"})
-    found = compared(head, 1 / 1.3 if swapped else 1.3, words=(*words[:: -1 if swapped else 1],))
+    actual = compared(head, 1 / 1.3 if swapped else 1.3, words=(*words[:: -1 if swapped else 1],))
     ask = partial(said, runs=[synthetic.make_run(launches)], numerator=above.id)
-    answer = ask(found, denominator=below.id)
+    answer = ask(actual, denominator=below.id)
     assert answer.ours is not None
     assert (answer.verdict, round(answer.ours.estimate, 9)) == ("does not hold here", 1.3)
     other = compared(above, 1.3, words=(["server=hypercorn"], ["server=granian"]))

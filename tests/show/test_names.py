@@ -16,10 +16,10 @@ JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
 def test_every_declared_case_has_a_name_of_its_own() -> None:
-    found = {case.id: case_names.name(case.id) for case in all_cases()}
-    assert [case for case, name in found.items() if not name.known] == []
-    assert [name for name, many in Counter(map(str, found.values())).items() if many > 1] == []
-    assert not [name for name in map(str, found.values()) if "{" in name]
+    actual = {case.id: case_names.name(case.id) for case in all_cases()}
+    assert [case for case, name in actual.items() if not name.known] == []
+    assert [name for name, many in Counter(map(str, actual.values())).items() if many > 1] == []
+    assert not [name for name in map(str, actual.values()) if "{" in name]
 
 
 def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:

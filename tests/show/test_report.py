@@ -50,7 +50,7 @@ from duetbench.judge.repetition import command, rebuilt
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.comparison_text import as_markdown, print_comparison
-from duetbench.report.findings import announce
+from duetbench.report.findings import announce, row
 from duetbench.report.html.comparison_page import one_file
 from duetbench.report.report import make_report
 from goldens import assert_golden
@@ -243,10 +243,10 @@ def test_each_thing_that_a_request_does_has_its_words_and_its_exit_codes() -> No
     gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}]
     written, case = [], make_case(A)
     for name, (codes, seen) in OBSERVED.items():
-        found = of_effects(case, seen)
-        comparison = comparison_of(judged_case(A, SAME, *found, effects=seen))
+        actual = of_effects(case, seen)
+        comparison = comparison_of(judged_case(A, SAME, *actual, effects=seen))
         assert "".join(str(exit_code(comparison, **gate)) for gate in gates) == codes, name
-        lines = [f"{f.subject} {f.verdict} {f.base} {f.head} {f.why}".rstrip() for f in found]
+        lines = [f"{f.subject} {' '.join(row(f)[1:])} {f.why}".rstrip() for f in actual]
         written += [f"# {name}", *lines, *announce(case, seen), ""]
     assert_golden("answers/observed.txt", "\n".join(written))
 
@@ -259,11 +259,11 @@ def printed(comparison: Comparison, width: int, **more: Any) -> str:
 
 def test_untrusted_text_stays_text() -> None:
     evil = SQL.model_copy(update={"text": "+1 × <script>alert(1)</script> | `x` @everyone"})
-    found = comparison_of(judged_case(A, evil, BROKEN), notes=("\x1b[2J<b>note</b>",))
-    page, text = one_file(found), as_markdown(found)
+    actual = comparison_of(judged_case(A, evil, BROKEN), notes=("\x1b[2J<b>note</b>",))
+    page, text = one_file(actual), as_markdown(actual)
     assert "<script>" not in page
     assert "<script>" not in text
-    assert "\x1b" not in printed(found, 100)
+    assert "\x1b" not in printed(actual, 100)
 
 
 REVISIONS: Final = f"duetbench compare {'a' * 12} {'b' * 12}"
@@ -395,12 +395,14 @@ def test_on_a_phone_each_cell_is_labelled_by_its_own_column() -> None:
 
 @pytest.mark.usefixtures("_at_home")
 def test_the_example_in_python_is_right() -> None:
-    done = doctest.testfile(str(ROOT / "docs" / "agents.md"), module_relative=False)
-    assert done.failed == 0
-    assert done.attempted > 5
+    result = doctest.testfile(str(ROOT / "docs" / "agents.md"), module_relative=False)
+    assert result.failed == 0
+    assert result.attempted > 5
 
 
 def test_importing_duetbench_takes_nothing_with_it() -> None:
     code = "import sys, duetbench; print(sorted({'numpy', 'pydantic', 'typer'} & {*sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "[]\n"

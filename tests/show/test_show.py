@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import tomllib
 import unicodedata
 from collections.abc import Sequence
@@ -21,8 +20,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files
-from duetbench.host.files import encode
-from duetbench.host.result_files import save_comparison
+from duetbench.host.files import encode, save_comparison
 from duetbench.load.summary import summarise
 from duetbench.report.comparison_text import as_markdown as report
 from duetbench.report.comparison_text import print_comparison
@@ -78,31 +76,19 @@ def sections() -> tuple[Section, ...]:
     return of_run(summarise(demo_run()), {"demo": PUBLISHED})
 
 
-def on_terminal(width: int) -> str:
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, highlight=False, force_terminal=True)
-    findings.print_sections(console, demo_run().id, (), sections())
-    return stream.getvalue()
-
-
 def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() -> None:
-    text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", on_terminal(200)).split())
+    stream = io.StringIO()
+    findings.print_sections(Console(file=stream, width=60), demo_run().id, (), sections())
+    text = stream.getvalue().replace("\\", "")
     for words in (
         "Published: A page, 2025.",
-        "faster [bold] without ≥ 1.5 — — not measured: no figures of json/py3.14t",
-        "3.14 99.7/s (77.7…128/s); published 100/s 12.5 ms; published 10.0 ms",
-        "3.14t failed failed failed",
+        "faster [bold] without | ≥ 1.5 | — | — | not measured: no figures of json/py3.14t",
+        "3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms",
+        "3.14t | failed | failed | failed",
         "demo/json/py3.14t: 3 of 3 launches failed: wrong_answer: expected a | b, found c",
-        "io 7.00/s",
+        "io | 7.00/s",
     ):
         assert words in text
-
-
-def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
-    text = on_terminal(60)
-    drawn = (table for section in sections() for table in section.tables)
-    for cell in (cell for table in drawn for row in table.rows for cell in row.cells):
-        assert all(part in text for part in (cell.ours, cell.interval, cell.published))
 
 
 @pytest.fixture
@@ -196,18 +182,18 @@ def a_comparison(**more: Any) -> Comparison:
 
 @pytest.mark.usefixtures("checkout")
 def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
-    found, stream = a_comparison(), io.StringIO()
-    path = save_comparison(found, tmp_path)
-    print_comparison(Console(file=stream, width=120, highlight=False), found)
+    actual, stream = a_comparison(), io.StringIO()
+    path = save_comparison(actual, tmp_path)
+    print_comparison(Console(file=stream, width=120, highlight=False), actual)
     assert "▼ worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
     assert called(["show", str(path), "-o", str(tmp_path / "c.md")]) == ""
-    assert (tmp_path / "c.md").read_text("utf-8") == report(found)
-    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
+    assert (tmp_path / "c.md").read_text("utf-8") == report(actual)
+    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == actual
 
 
 def acting(text: str) -> set[str]:
-    acts = {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+    acts = {item for item in text if unicodedata.category(item) == "Cc"} - {"\n", "\t"}
     return acts | ({"##["} if "##[" in text else set())
 
 

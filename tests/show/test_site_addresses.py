@@ -35,9 +35,9 @@ def test_addresses_never_change() -> None:
 
 
 def test_a_name_that_can_be_no_folder_has_its_digest_as_address() -> None:
-    found = {addresses.case(name) for name in HOSTILE}
-    assert len(found) == len(HOSTILE)
-    assert [address for address in found if not re.fullmatch(r"b/~[0-9a-f]{16}/", address)] == []
+    actual = {addresses.case(name) for name in HOSTILE}
+    assert len(actual) == len(HOSTILE)
+    assert [address for address in actual if not re.fullmatch(r"b/~[0-9a-f]{16}/", address)] == []
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def past(once: Once) -> Iterator[tuple[Path, str]]:
 @pytest.fixture
 def watched(new_page: NewPage, past: tuple[Path, str]) -> Iterator[WatchedPage]:
     """A page on which nothing goes wrong, but for what a test expects and clears."""
-    found = WatchedPage(new_page(reduced_motion="reduce", color_scheme="light"), past[1])
-    yield found
-    assert found.troubles == []
+    actual = WatchedPage(new_page(reduced_motion="reduce", color_scheme="light"), past[1])
+    yield actual
+    assert actual.troubles == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,7 +95,7 @@ def test_the_choice_of_a_figure_is_in_the_address(watched: WatchedPage) -> None:
 def test_charts_use_the_width_and_are_read_with_the_keyboard(watched: WatchedPage) -> None:
     """A line names its releases; a line of text has 60 to 75 characters."""
     page = watched.open(FASTAPI)
-    chart, said = page.locator("#trend"), page.locator("#trend [role=status]")
+    chart, output = page.locator("#trend"), page.locator("#trend [role=status]")
     for width, wide in ((390, 340), (1280, 1100)):
         page.set_viewport_size({"width": width, "height": 844})
         expect(chart.locator(".chart-marks a")).to_have_text("0.11.0")
@@ -103,9 +103,9 @@ def test_charts_use_the_width_and_are_read_with_the_keyboard(watched: WatchedPag
         assert chart.locator("canvas").evaluate("one => one.clientWidth") >= wide
     chart.focus()
     page.keyboard.press("End")
-    expect(said).to_have_text(re.compile(r"2026-10-15: 0\.11\.0: \+20\.0 % \(.*\)"))
+    expect(output).to_have_text(re.compile(r"2026-10-15: 0\.11\.0: \+20\.0 % \(.*\)"))
     page.keyboard.press("ArrowLeft")
-    expect(said).to_contain_text("0.10.0")
+    expect(output).to_contain_text("0.10.0")
     chart.locator(".chart-marks a").click()
     expect(page).to_have_url(LEADS_THERE)
     letters = page.evaluate(

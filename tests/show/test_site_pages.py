@@ -71,7 +71,7 @@ def test_pages_read_as_they_did(texts: Mapping[str, str]) -> None:
         (FASTAPI, "100 µs 0.10.0 → 120 µs 0.11.0"),
         # 1.2 and 1.1 are levels above what 2.228 · 0.4 and 2 % exclude.
         (FASTAPI, "2 of 2 cases moved"),
-        (FASTAPI, "How sure: 5 measurements, one answer"),
+        (FASTAPI, "How sure: 5 measurements"),
         # Of granian, fastapi 0.10.2 and the unknown release; uvicorn's gain and orjson are not.
         ("", "3 slowdowns still there"),
         (addresses.case(FREE), "2026-11-02 02-backfill-machine-2c-1 — no wheel"),
@@ -139,15 +139,15 @@ def test_what_one_request_does_is_of_the_newest_look_at_it(tmp_path: Path) -> No
     site = saved(tmp_path, *site_builds.RELEASES, other)
     (quote,) = site.quotes.values()
     assert story.request(site, quote, None) is None
-    found = story.request(site, None, change("c", evidence=other.id))
-    assert found is not None
-    assert (found[0].id, len(found[1])) == (other.id, 7)
+    actual = story.request(site, None, change("c", evidence=other.id))
+    assert actual is not None
+    assert (actual[0].id, len(actual[1])) == (other.id, 7)
     first = site_builds.observed("20261128T000000Z-compare-a", *sides, effects)
     later = site_builds.observed("20261129T000000Z-compare-a", *sides, Effects())
     for record in (first, later):
-        found = story.request(saved(tmp_path, record), quote, None)
-        assert found is not None
-        assert found[0].id == record.id
+        actual = story.request(saved(tmp_path, record), quote, None)
+        assert actual is not None
+        assert actual[0].id == record.id
 
 
 def test_a_release_that_could_not_be_measured_is_no_base() -> None:
@@ -200,11 +200,11 @@ def test_it_says_what_to_type_as_the_readme_does(
     assert "uvx" not in text
     monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/duetbench")
     text = page(site_builds.gather_site(tmp_path)).text
-    said = re.search(r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", text)
-    assert said is not None
+    output = re.search(r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", text)
+    assert output is not None
     readme = (PROJECT / "README.md").read_text("utf-8")
-    assert said[1] == "uvx --from git+https://github.com/OWNER/duetbench"
-    assert f"$ duetbench {said[2]} {said[3]} " in readme
+    assert output[1] == "uvx --from git+https://github.com/OWNER/duetbench"
+    assert f"$ duetbench {output[2]} {output[3]} " in readme
 
 
 def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:
@@ -224,7 +224,7 @@ def test_an_experiment_answers_its_question_by_the_reference_results(reference_s
         for part in (
             "With everything else still, what do throughput",
             "Measured here: 0.851 (0.811…0.894) times; published: 0.796.",
-            "holds expected 0.7 to 0.9, published 0.796 0.851 0.811…0.894",
+            "holds expected 0.7 to 0.9, published 0.796 0.851 (0.811…0.894)",
             "holds: by 6 duets on epyc-2c-102dbd, 2026-11-27",
             "published 30,415/s",
         )
@@ -243,21 +243,21 @@ def test_an_experiment_without_figures_says_so(tmp_path: Path) -> None:
 
 def test_an_attribution_says_what_moved_and_nothing_where_nothing_did() -> None:
     """8,000 of 100,000; 119 of 80,000 are within what counts repeat by."""
-    found = AttributionText(attribution())
-    assert found.cause == (
+    actual = AttributionText(attribution())
+    assert actual.cause == (
         "Headers.copy (new) adds 8.0 % of a request: starlette/data.py:5, starlette."
     )
     rows = (row(CHECK, 3_000, 0), row(SEND, 15_000, 14_000), row(SEND, 15_000, 16_000))
     assert [
-        f"{one.function} {one.effect}" for one in AttributionText(attribution(rows=rows)).rows
+        f"{item.function} {item.effect}" for item in AttributionText(attribution(rows=rows)).rows
     ] == [
         "old_check (gone) saves 3.0 % of a request",
         "send itself does 1.0 % of a request less",
         "send itself does 1.0 % of a request more",
     ]
     still = Instructions(base=80_000, head=80_119, spread=0.0015)
-    found = AttributionText(attribution(instructions=still, rows=()))
-    assert found.headline == (
+    actual = AttributionText(attribution(instructions=still, rows=()))
+    assert actual.headline == (
         "a/b: instructions per request did not move (counts repeat within 0.15 %)."
     )
-    assert found.cause == "No function is named: none moved by 0.50 % of a request or more."
+    assert actual.cause == "No function is named: none moved by 0.50 % of a request or more."

@@ -41,8 +41,8 @@ program=$(basename "$0")
 if [ "$1" = sandbox ]; then program=$3; shift 3; fi
 case "$1" in anchor | inprocess) exit 0 ;; esac
 exec {sys.executable} -P -c "
-from duetbench.core import protocol
-protocol.WINDOW_SECONDS = 0.1  # nobody keeps the figures
+from duetbench.load import launch
+launch.WINDOW_SECONDS = 0.1  # nobody keeps the figures
 from $program.cli import main
 main()
 " "$@"

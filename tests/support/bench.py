@@ -17,7 +17,7 @@ import duetbench
 import observatory.cli
 from duetbench import cli
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
-from duetbench.host import files, proc, result_files
+from duetbench.host import files, result_files
 from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
@@ -28,8 +28,8 @@ PATIENCE = 60.0
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Returns a folder by its name, which the function has filled; all workers share it."""
 _MAIN = """
-from duetbench.core import protocol
-protocol.WINDOW_SECONDS = 0.1  # nobody keeps the figures
+from duetbench.load import launch
+launch.WINDOW_SECONDS = 0.1  # nobody keeps the figures
 from observatory.cli import main
 main()
 """
@@ -126,8 +126,7 @@ def _environment(process: psutil.Process) -> bytes | None:
 
 def lives(pid: int) -> bool:
     """Whether a process lives; one that has ended may wait for its parent for a while."""
-    result = proc.stat(pid)
-    return result is not None and result.alive
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @dataclass(frozen=True)

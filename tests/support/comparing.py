@@ -19,9 +19,9 @@ CPU: Final = "server_cpu_per_request"
 
 def measured(verdict: Verdict, ratio: float, low: float, high: float, **more: Any) -> Finding:
     """What sixteen duets show of the CPU of requests."""
-    found = {"subject": CPU, "limit": 0.02, "detectable": 0.0062, "n": 16, "agreeing": 16}
+    actual = {"subject": CPU, "limit": 0.02, "detectable": 0.0062, "n": 16, "agreeing": 16}
     figures = {"ratio": ratio, "low": low, "high": high}
-    return Finding(case="", verdict=verdict, **{**found, **figures, **more})
+    return Finding(case="", verdict=verdict, **{**actual, **figures, **more})
 
 
 WORSE: Final = measured(Verdict.WORSE, 1.0213, 1.0161, 1.0265)
@@ -46,9 +46,9 @@ class Judged(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def judged_case(name: str, *found: Finding, **more: Any) -> Judged:
+def judged_case(name: str, *actual: Finding, **more: Any) -> Judged:
     case = CaseComparison(case=make_case(name), because="granian 2.7.8 → 2.8.7", **more)
-    return Judged(case, tuple(finding.model_copy(update={"case": name}) for finding in found))
+    return Judged(case, tuple(finding.model_copy(update={"case": name}) for finding in actual))
 
 
 AGAIN = f"observatory compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"

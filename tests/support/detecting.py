@@ -108,16 +108,12 @@ def moved_at(
     )
 
 
-def recorded(
-    status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
-) -> Change:
-    """The record of a change."""
-    name = SeriesName(machine=MACHINE, case=case, metric=CPU)
+def recorded(status: str, ratio: float, night: int, case: str = "x/a") -> Change:
+    """The record of a change of CPU per request."""
     return change_record(
         id=f"change-{night}-{case[2:]}",
-        status="open" if status == "open" else "closed",
-        series=name,
-        others=tuple(name.model_copy(update={"case": other}) for other in others),
+        status=status,
+        series=SeriesName(machine=MACHINE, case=case, metric=CPU),
         when=FIRST + timedelta(days=night),
         before_run=run_of(night - 1),
         after_run=run_of(night),
@@ -127,7 +123,6 @@ def recorded(
         low=ratio * 0.99,
         high=ratio * 1.01,
         verdict=Verdict.WORSE if ratio > 1 else Verdict.BETTER,
-        evidence=evidence or None,
         packages=(),
         culprit=None,
     )

@@ -172,33 +172,35 @@ class FakeGitHub:
                 elsewhere = self.url.replace("127.0.0.1", "localhost")
                 return _response("", 302, {"location": f"{elsewhere}/archive/{number}"})
             case ["GET", *_]:
-                found = self._find(parts, request.args)
+                actual = self._find(parts, request.args)
             case _:
-                found = self._change(request.method, parts, request.get_json(silent=True) or {})
-        return _response({"message": "Not Found"}, 404) if found is None else _response(found, 200)
+                actual = self._change(request.method, parts, request.get_json(silent=True) or {})
+        return (
+            _response({"message": "Not Found"}, 404) if actual is None else _response(actual, 200)
+        )
 
     def _find(self, parts: list[str], args: Any) -> Any:
         """What GET answers, a page of a list; None: nothing is there."""
-        key, found = "", self.resources.get("/".join(parts))
+        key, actual = "", self.resources.get("/".join(parts))
         match parts:
             case ["pulls"]:
-                found = [pull for pull in self._pulls() if self._label(pull) == args["head"]]
+                actual = [pull for pull in self._pulls() if self._label(pull) == args["head"]]
             case ["compare", *span]:
                 base = "/".join(span).partition("...")[0]
                 bases = {pull["base"]["ref"]: pull["base"]["sha"] for pull in self._pulls()}
                 bases |= {base: base} if re.fullmatch("[0-9a-f]{40}", base) else self.merge_bases
-                found = {"merge_base_commit": {"sha": bases[base]}} if base in bases else None
+                actual = {"merge_base_commit": {"sha": bases[base]}} if base in bases else None
             case ["issues"]:
                 listed = reversed(self.issues)
-                found = [one for one in listed if one["user"]["login"] == args["creator"]]
+                actual = [item for item in listed if item["user"]["login"] == args["creator"]]
             case ["issues", number, "comments"]:
-                found = self.comments_of(int(number))
+                actual = self.comments_of(int(number))
             case ["actions", "runs", run, "artifacts"]:
-                key, found = "artifacts", self._artifacts(int(run))
-        if isinstance(found, list):
+                key, actual = "artifacts", self._artifacts(int(run))
+        if isinstance(actual, list):
             size = int(args.get("per_page", 30))
-            found = found[(int(args.get("page", 1)) - 1) * size :][:size]
-        return {key: found} if key else found
+            actual = actual[(int(args.get("page", 1)) - 1) * size :][:size]
+        return {key: actual} if key else actual
 
     def _change(self, method: str, parts: list[str], values: Table) -> Any:
         """Perform another request; None: what it is about is not there."""

@@ -12,11 +12,10 @@ import pytest
 
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import FlagName, InterruptedRun
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.console import Console
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import Extent, Session, starting
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, by_turns
@@ -178,6 +177,6 @@ def compared_by(
     pairs = pairs or make_pairs(base, head, "a package")
     pairs = starting(pairs) if start else pairs
     sides = Sides(base, head, folder, pairs, (), untouched=2, cross=cross)
-    told, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only, start=start)
-    session = Session(sides, extent, told, fake, clock=lambda: fake.now, **more)
+    sentence, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only, start=start)
+    session = Session(sides, extent, sentence, fake, clock=lambda: fake.now, **more)
     return session.measure(folder)

@@ -39,7 +39,6 @@ LOCKS: Final = {
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
     return NightPlan(
         id="20261120T085500Z-nightly-3f2a9c17",
-        created="2026-11-20T08:55:00Z",
         commit=COMMIT,
         anchor="2026-11",
         shards=tuple(

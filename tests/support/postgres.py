@@ -72,7 +72,7 @@ def _user(name: str) -> pwd.struct_passwd | None:
 def _programs() -> Path:
     """Return the folder of initdb: Debian has one for each version, none of them on PATH."""
     result = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3])
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda item: int(item.parts[-3])
     )
     initdb = result[-1] if result else shutil.which("initdb")
     assert initdb, "PostgreSQL's server is not here (Debian: postgresql)"

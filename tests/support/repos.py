@@ -77,10 +77,10 @@ def asgi(top: str, body: str, kind: str = "text/plain") -> str:
 def git(root: Path, *arguments: str) -> str:
     """Run git as the user Nobody; return its output."""
     who = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.invalid")
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", "-C", root, *who, *arguments], capture_output=True, text=True, check=True
     )
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
 def uv(*words: str | Path, cwd: Path | None = None) -> None:

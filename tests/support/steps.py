@@ -65,9 +65,9 @@ class Step:
 
     def __call__(self, *words: str | Path) -> Done:
         program = "ci" if words[0] in CI else "observatory"
-        done = invoke(self.capture, self.patch, (program, *words))
-        assert TOKEN not in done.out + done.err + self.summary
-        return done
+        result = invoke(self.capture, self.patch, (program, *words))
+        assert TOKEN not in result.out + result.err + self.summary
+        return result
 
     @contextmanager
     def connected(self) -> Iterator[GitHub]:

@@ -54,11 +54,11 @@ def said(metric: str, log: float, *, moved: bool = True) -> Finding:
     )
 
 
-def made(sign: int, *found: Finding, count: float | None = None) -> tuple[int, Comparison]:
+def made(sign: int, *actual: Finding, count: float | None = None) -> tuple[int, Comparison]:
     """A comparison of two duets: CPU +0.01 and -0.01."""
     duets = tuple(duet(CASE, {CPU: math.exp(log)}) for log in (0.01, -0.01))
     counted = [said("instructions", count)] if count else []
-    return sign, comparison_of(judged_case(CASE, *found, *counted, duets=duets))
+    return sign, comparison_of(judged_case(CASE, *actual, *counted, duets=duets))
 
 
 def columns(selftest: ModuleType, row: tuple[str, ...]) -> Mapping[str, str]:
@@ -120,10 +120,10 @@ def test_of_a_slower_handler_only_cpu_and_counts_are_told(selftest: ModuleType) 
     sql = Finding(case="", subject="sql", verdict=Verdict.DIFFERENT, exact=True, base=0, head=1)
     more = said("instructions", 0.02).model_copy(update={"verdict": Verdict.DIFFERENT})
     less = said("instructions", -0.02).model_copy(update={"verdict": Verdict.DIFFERENT})
-    for found, right in ((said(MEMORY, 0.02), 0), (BROKEN, 0), (sql, 0), (less, 0), (more, 1)):
-        tries = [made(1, found), made(1)]
+    for actual, right in ((said(MEMORY, 0.02), 0), (BROKEN, 0), (sql, 0), (less, 0), (more, 1)):
+        tries = [made(1, actual), made(1)]
         row = columns(selftest, next(selftest.Tries(0.02, "", made=tries).rows()))
-        assert (row["times"], row["wrong way"]) == (f"{right} of 2", f"{1 - right}"), found
+        assert (row["times"], row["wrong way"]) == (f"{right} of 2", f"{1 - right}"), actual
 
 
 def test_every_second_time_the_slower_side_is_base(
@@ -150,8 +150,8 @@ def test_every_second_time_the_slower_side_is_base(
     options = argparse.Namespace(
         module="web.py", function="greet", seed=5, budget="60s", keep=tmp_path
     )
-    found = [*selftest.compare_with(tmp_path, options, 7, ["x/a"], 2)]
-    assert [sign for _, (sign, _) in found] == [1, -1]
+    actual = [*selftest.compare_with(tmp_path, options, 7, ["x/a"], 2)]
+    assert [sign for _, (sign, _) in actual] == [1, -1]
     assert asked[1:] == [(5, ("x/a",), False, True), (6, ("x/a",), True, False)]
     assert "_ = 0" not in module.read_text("utf-8")
 

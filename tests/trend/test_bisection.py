@@ -72,10 +72,10 @@ def test_the_culprit_is_named_with_the_unknown_ones_around_it(
 @given(st.lists(st.sampled_from(("yes", "no", "unknown")), min_size=1, max_size=60))
 def test_what_comes_and_goes_is_named_where_it_comes(answers: list[Answer]) -> None:
     """With nothing known to be good or bad inside of what is named."""
-    found = first_bad(range(len(answers)), answers.__getitem__)
-    assert found[-1] == len(answers) - 1 or answers[found[-1]] == "yes"
-    assert all(answers[item] == "unknown" for item in found[:-1])
-    assert found[0] == 0 or answers[found[0] - 1] == "no"
+    actual = first_bad(range(len(answers)), answers.__getitem__)
+    assert actual[-1] == len(answers) - 1 or answers[actual[-1]] == "yes"
+    assert all(answers[item] == "unknown" for item in actual[:-1])
+    assert actual[0] == 0 or answers[actual[0] - 1] == "no"
 
 
 CASE: Final = "shop/items/py3.14/c64"
@@ -140,12 +140,12 @@ class World:
                  for item in sorted(new - old)]  # fmt: skip
         seen = self._effects(old, new) if means == "effects" else None
         if seen:
-            found = of_effects(make_case(CASE), seen)
+            actual = of_effects(make_case(CASE), seen)
         elif means == "counts":
-            found = (SAME, self._count(new - old))
+            actual = (SAME, self._count(new - old))
         else:
-            found = (self._duets(new - old, self.together[1] * (new >= self.together[0])),)
-        return comparison_of(judged_case(CASE, *found, effects=seen), packages=tuple(moves))
+            actual = (self._duets(new - old, self.together[1] * (new >= self.together[0])),)
+        return comparison_of(judged_case(CASE, *actual, effects=seen), packages=tuple(moves))
 
     def _effects(self, old: set[int], new: set[int]) -> Effects:
         totals = {
@@ -176,22 +176,22 @@ class World:
 
     def _duets(self, moved: set[int], more: float) -> Finding:
         ratio = multiplied(self.cpu, moved) * math.exp(more)
-        found = self._measured(math.log(ratio)) if self.scatter else judged(CPU, ratio, self.half)
+        actual = self._measured(math.log(ratio)) if self.scatter else judged(CPU, ratio, self.half)
         if self.undecided(len(moved)):
-            found = found.model_copy(update={"verdict": Verdict.UNKNOWN})
-        return found
+            actual = actual.model_copy(update={"verdict": Verdict.UNKNOWN})
+        return actual
 
     def _measured(self, size: float) -> Finding:
         logs: list[float] = []
-        found = None
-        while len(logs) < rule.MOST and not (found and found.early):
+        actual = None
+        while len(logs) < rule.MOST and not (actual and actual.early):
             logs.append(self.source.gauss(size, self.scatter))
-            found = rule.weigh(np.array(logs), CPU, 0.02)
-        assert found
+            actual = rule.weigh(np.array(logs), CPU, 0.02)
+        assert actual
         self.spent += len(logs)
-        moved, same = found.moved <= statistics.RATE, found.same <= statistics.RATE
-        verdict = statistics.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
-        ratio, (low, high) = found.sample.interval.estimate, found.sample.interval.ends or (0, 9)
+        moved, same = actual.moved <= statistics.RATE, actual.same <= statistics.RATE
+        verdict = statistics.direction(CPU, actual.sample.mean) if moved else Verdict.UNKNOWN
+        ratio, (low, high) = actual.sample.interval.estimate, actual.sample.interval.ends or (0, 9)
         return within_limit(
             Finding(
                 case=CASE, subject=CPU, verdict=Verdict.SAME if same and not moved else verdict,
@@ -332,8 +332,8 @@ def test_what_is_not_found_is_suspected_with_the_reason(
     assert (" ".join(cause.suspects), cause.reason) == (suspects, reason)
     record = blame(recorded("open", 0.9, 20), cause)
     assert (record.culprit is None, record.shares) == (not shares, cause.shares)
-    told = f"The cause is among {', '.join(cause.suspects)}: {reason}."
-    assert record.remarks == told * bool(reason)
+    sentence = f"The cause is among {', '.join(cause.suspects)}: {reason}."
+    assert record.remarks == sentence * bool(reason)
 
 
 def ends_with(*items: int) -> Callable[[set[int]], bool]:

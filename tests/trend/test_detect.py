@@ -1,10 +1,10 @@
 """Detection: levels and steps in series that were made up, judged by duets that measure nothing."""
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST
-from made_up import History, Shift
+from made_up import Shift
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName
 from observatory.trend import reading
@@ -54,15 +54,19 @@ def ratios(*pairs: tuple[int, float], scatter: float = 0.003) -> list[float]:
 def test_two_points_after_a_release_are_a_candidate() -> None:
     """2 % more from the first night with the new lock: runs, locks and packages of both sides."""
     figures = {"x/a": ratios((20, 1.1), (2, 1.122), scatter=0.001)}
-    found = detect([table(figures, BUMPED[:22])])
-    ((one,), known) = found.candidates, found.known
-    assert (one.series.machine, one.before_run, one.after_run) == (MACHINE, run_of(19), run_of(20))
-    assert (one.when, known) == (FIRST + timedelta(days=20), 0)
-    assert (one.base.digest, one.head.digest) == (digest("1"), digest("2"))
-    assert (one.base_commit, one.head_commit) == (COMMIT, COMMIT)
-    assert one.packages == (PackageChange(stack="current", package="granian", base="1", head="2"),)
-    assert one.id.startswith("20261121-current-")
-    (step,) = one.steps
+    actual = detect([table(figures, BUMPED[:22])])
+    ((item,), known) = actual.candidates, actual.known
+    assert (item.series.machine, item.before_run, item.after_run) == (
+        MACHINE,
+        run_of(19),
+        run_of(20),
+    )
+    assert (item.when, known) == (FIRST + timedelta(days=20), 0)
+    assert (item.base.digest, item.head.digest) == (digest("1"), digest("2"))
+    assert (item.base_commit, item.head_commit) == (COMMIT, COMMIT)
+    assert item.packages == (PackageChange(stack="current", package="granian", base="1", head="2"),)
+    assert item.id.startswith("20261121-current-")
+    (step,) = item.steps
     assert step.series == SeriesName(machine=MACHINE, case="x/a", metric=CPU)
     assert (step.nights, step.after_run) == ((20, 2), run_of(20))
     assert step.ratio == pytest.approx(1.02, abs=1e-3)
@@ -102,33 +106,25 @@ def test_what_is_no_step(figures: list[float], options: dict[str, object]) -> No
     assert list(steps(made)) == []
 
 
-def imagined(*planted: Shift) -> History:
-    """Seven months of five cases with gaps, failures, and these changes."""
-    made = made_up.imagine(0.6, 100, 5)
-    released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
-    versions = tuple({**made.versions[0], "granian": minor} for minor in released)
-    return replace(made, planted=planted, versions=versions)
-
-
 LATE = (
-    Shift(night=150, cases=(0,), factor=1.08, package="granian"),
-    Shift(night=170, cases=(1, 2), factor=0.9, package="granian"),
-    Shift(night=195, cases=(3,), factor=1.05, package="granian"),
+    Shift(night=150, cases=(0,), factor=1.08),
+    Shift(night=170, cases=(1, 2), factor=0.9),
+    Shift(night=195, cases=(3,), factor=1.05),
 )
+NIGHTS = partial(made_up.make, 219, 5, LATE, kernel_change=120)
+"""Seven months of five cases with gaps, failures, and these changes."""
 
 
 def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
-    history_ = imagined(*LATE)
-    assert history_.kernel_change < 140
-    made = made_up.generate(history_)
-    found = sorted(of_table(made), key=lambda one: str(one.after_run))
-    assert [one.after_run for one in found] == [made.nights[one.night].id for one in LATE]
-    for one, change in zip(found, LATE, strict=True):
-        moved = {step.series.case for step in one.steps}
-        assert moved == {history_.cases[place] for place in change.cases}
-        assert [(move.package, move.base) for move in one.packages] == [
-            ("granian", f"1.{LATE.index(change)}.0")
+    made = NIGHTS()
+    actual = sorted(of_table(made), key=lambda item: str(item.after_run))
+    assert [item.after_run for item in actual] == [made.nights[item.night].id for item in LATE]
+    for number, (item, change) in enumerate(zip(actual, LATE, strict=True)):
+        moved = {step.series.case for step in item.steps}
+        assert moved == {[*made.cases][place] for place in change.cases}
+        assert [(move.package, move.base) for move in item.packages] == [
+            ("granian", f"1.{number}.0")
         ]
 
 
@@ -162,8 +158,8 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.confirmed
     assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.WORSE)
     assert record.series.case == "x/a"
-    assert {one.case for one in record.others} == {"x/b"}
-    assert {one.case for one in record.unplayed} == {"x/unplayed"}
+    assert {item.case for item in record.others} == {"x/b"}
+    assert {item.case for item in record.unplayed} == {"x/unplayed"}
     judged = comparison.of(record.series.case, record.series.metric)
     assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
@@ -194,29 +190,29 @@ def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
         (undecided, 1, Verdict.UNKNOWN, False),
         (undecided, 2, Verdict.UNKNOWN, True),
     ):
-        found = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
-        assert found.status == "dismissed"
-        assert (found.verdict, found.tries, found.final) == (verdict, tries + 1, final)
+        actual = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
+        assert actual.status == "dismissed"
+        assert (actual.verdict, actual.tries, actual.final) == (verdict, tries + 1, final)
 
 
 def test_nothing_is_judged_twice() -> None:
     """Neither what is recorded nor what was dismissed, though the step is seen elsewhere later."""
     made = [table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)]
-    (one,) = detect(made).candidates
+    (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
     earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
     elsewhere = record.model_copy(
         update={"series": record.series.model_copy(update={"machine": "beta"})}
     )
     for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
-        found = detect(made, records)
-        assert (found.known, len(found.candidates)) == (known, 1 - known)
+        actual = detect(made, records)
+        assert (actual.known, len(actual.candidates)) == (known, 1 - known)
     for verdict, tries, known in (
         (Verdict.UNKNOWN, 2, 0), (Verdict.UNKNOWN, 3, 1), (Verdict.SAME, 1, 1),
     ):  # fmt: skip
         update = {"status": "dismissed", "verdict": verdict, "tries": tries}
-        found = detect(made, [one.model_copy(update=update)])
-        assert (found.known, [again.tries for again in found.candidates]) == (
+        actual = detect(made, [item.model_copy(update=update)])
+        assert (actual.known, [again.tries for again in actual.candidates]) == (
             known, [tries] * (not known),
         )  # fmt: skip
 
@@ -224,9 +220,9 @@ def test_nothing_is_judged_twice() -> None:
 def test_a_change_that_was_undone_is_closed() -> None:
     """10 % more and later 9 % less are 0.1 % more, which is nothing; 5 % less are not enough."""
     slower, undone = recorded("open", 1.10, 20), recorded("closed", 0.91, 30)
-    (found,) = close((slower.model_copy(update={"note": "It was none."}), undone))
-    assert (found.id, found.status) == (slower.id, "closed")
-    assert found.note == f"It was none. Undone by the change {undone.id}."
+    (actual,) = close((slower.model_copy(update={"note": "It was none."}), undone))
+    assert (actual.id, actual.status) == (slower.id, "closed")
+    assert actual.note == f"It was none. Undone by the change {undone.id}."
     for open_, later in (
         (slower, recorded("closed", 0.95, 30)),
         (slower, recorded("closed", 0.91, 10)),  # before it
@@ -269,8 +265,8 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert left == {"one-gone": "no lock", "four": "the time was up"}
     assert searched == [("two", 0.0)], "the comparison took longer than its 110 s"
     assert judged[0].remarks == "The cause is among a: no time."
-    assert [(one.id, one.confirmed) for one in judged] == [("two", True), ("three", False)]
-    assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda one: one.id)
+    assert [(item.id, item.confirmed) for item in judged] == [("two", True), ("three", False)]
+    assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda item: item.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
     alone = candidate_of(("x/a", 1.05))  # of which only one package moved
@@ -287,9 +283,7 @@ def command(
 ) -> Bench:
     """The command line in a checkout with a history that was made up."""
     root = make_checkout(tmp_path / "checkout")
-    made_up.write(imagined(*LATE), root / "results")
-    for path in files.paths(Change, root / "results"):
-        path.unlink()
+    made_up.write(NIGHTS(), root / "results")
     monkeypatch.setattr(reading, "read", made_up.read)
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -301,27 +295,23 @@ def command(
 
 @pytest.mark.long
 def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
-    """Candidates as a file and a matrix; changes that were undone in a folder to be pushed."""
+    """Candidates as a file and a matrix; changes that were undone are closed."""
     results, folder = command.root / "results", command.folder
     for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
         files.save(results, record)
     file = folder / "candidates.json"
-    done = command("observatory", "detect", "--output", file, "--to", folder / "out")
-    assert done.code == 0, done
-    found = files.read(Candidates, file)
-    assert found.candidates
-    assert "closed: change-20-a: " in done.out
-    assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
-    lines = (folder / "output").read_text().splitlines()
-    matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
-    here = MACHINE
-    assert matrix == [{"machine": here, "runner": here, "candidates": len(found.candidates)}]
-    assert found.candidates[0].id in (folder / "summary.md").read_text()
-    done = command("observatory", "detect", "--confirm", "--from", file, "--to", folder / "out")
-    assert done.code == 0, done
-    assert f"other candidates wait for {MACHINE}" in done.err
-    assert "no candidate on this machine" in done.out
-    assert command("observatory", "detect", "--from", file).code == 2
+    result = command("observatory", "detect", "--output", file)
+    assert result.code == 0, result
+    actual = files.read(Candidates, file)
+    assert actual.candidates
+    assert "closed: change-20-a: " in result.out
+    assert files.read(Change, results / "changes" / "change-20-a.json").status == "closed"
+    assert f'["{MACHINE}"]' in (folder / "output").read_text().splitlines()
+    assert actual.candidates[0].id in (folder / "summary.md").read_text()
+    result = command("observatory", "confirm", file, "--results", folder / "out")
+    assert result.code == 0, result
+    assert f"other candidates wait for {MACHINE}" in result.err
+    assert "no candidate on this machine" in result.out
 
 
 def test_a_machine_that_has_left_is_not_waited_for() -> None:
@@ -385,10 +375,10 @@ def test_another_level_begins_where_it_is_worth_its_price(
 def test_levels_are_weighted_means_without_outliers() -> None:
     """Of (0, 0.03) with weights 4:1 it is 0.006; two points of 0.01 make an error of 0.0071."""
     assert PRICE / 2 < LONE < PRICE
-    one, other = fit([0.0, 0.03, 1.0, 0.5, 0.5], [E, 2 * E, E, E, E])
-    assert (one.start, one.end, other.start, other.end) == (0, 3, 3, 5)
-    assert [one.log, other.log] == pytest.approx([0.006, 0.5])
-    assert [one.se, other.se] == pytest.approx([E / math.sqrt(1 + 1 / 4), E / math.sqrt(2)])
+    item, other = fit([0.0, 0.03, 1.0, 0.5, 0.5], [E, 2 * E, E, E, E])
+    assert (item.start, item.end, other.start, other.end) == (0, 3, 3, 5)
+    assert [item.log, other.log] == pytest.approx([0.006, 0.5])
+    assert [item.se, other.se] == pytest.approx([E / math.sqrt(1 + 1 / 4), E / math.sqrt(2)])
     assert fit([], []) == []
     assert fit([0.7], [2**-6]) == [Piece(0, 1, 0.7, 2**-6)]
 
@@ -397,9 +387,9 @@ def test_equal_locks_have_no_steps() -> None:
     """Twelve points; of sixty one series in a hundred at most."""
     source = np.random.default_rng(11)
     for points, most in ((12, 0), (60, 1)):
-        found = [fit(source.normal(0, 0.004, points).tolist(), [0.004] * points)
+        actual = [fit(source.normal(0, 0.004, points).tolist(), [0.004] * points)
                  for _ in range(100)]  # fmt: skip
-        assert sum(len(pieces) - 1 for pieces in found) <= most
+        assert sum(len(pieces) - 1 for pieces in actual) <= most
 
 
 def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() -> None:
@@ -417,8 +407,8 @@ def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() ->
         for place, night in enumerate(made.nights)
     ]
     made = replace(made, nights=tuple(nights))
-    (one,) = detect([made]).candidates
-    assert (one.base.as_of, one.head.as_of) == ("2026-01-10", "2026-01-11")
+    (item,) = detect([made]).candidates
+    assert (item.base.as_of, item.head.as_of) == ("2026-01-10", "2026-01-11")
     record = recorded("open", 1.05, 10)
     for dates, known in ((("2026-01-08", "2026-01-15"), 1), (("2026-01-11", "2026-01-20"), 0)):
         base, head = (
@@ -433,5 +423,5 @@ def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor
     """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points."""
     made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], error=0.004,
                   metric=metric) for metric in (INSTRUCTIONS, CPU)]  # fmt: skip
-    assert [len(list(steps(one))) for one in made] == [1, 0]
+    assert [len(list(steps(item))) for item in made] == [1, 0]
     assert [step.series.metric for step, _ in steps(made[0])] == [INSTRUCTIONS]

@@ -1,4 +1,4 @@
-"""Nights: shared out over machines, measured shard by shard, and what came of them."""
+"""Nights: shared out over machines, measured shard by shard, and what is missing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,13 +10,12 @@ import synthetic
 from bench import Bench, make_checkout
 from duetbench.app import stacks
 from duetbench.ci import actions
-from duetbench.core.errors import DeclarationError, FlagName, SetupError, UsageError
+from duetbench.core.errors import DeclarationError, FlagName, SetupError
 from duetbench.core.model import Case, Launch, Plan, Run
 from duetbench.host import files, machine
-from histories import good, listing, make_remote, night_run, result_of, save
-from observatory.store import kinds
+from histories import good, night_run, result_of
 from observatory.store import night as nights
-from observatory.store.night import NightPlan, NightRecord, Shard, assignment
+from observatory.store.night import NightPlan, Shard
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
@@ -43,8 +42,8 @@ def test_each_machine_measures_what_is_declared(
     fleet: Mapping[str, Sequence[str]], expected: Mapping[str | None, str]
 ) -> None:
     shards = nights.share_out(plan_of(*"abcd"), fleet)
-    found = {s.machine: "".join(one.id[-1] for one in s.plan.cases) for s in shards}
-    assert found == expected
+    actual = {s.machine: "".join(item.id[-1] for item in s.plan.cases) for s in shards}
+    assert actual == expected
     assert [shard.number for shard in shards] == list(range(1, len(expected) + 1))
     assert {(s.plan.launches, s.plan.seed, s.plan.profile) for s in shards} == {(1, 1, "nightly")}
     words = r"fleet: found 'no machine for experiment/b, experiment/d'; allowed"
@@ -54,7 +53,6 @@ def test_each_machine_measures_what_is_declared(
 
 NIGHT = NightPlan(
     id="20261120T030000Z-nightly-3f2a9c17",
-    created="2026-11-20T03:00:00Z",
     commit="3f2a9c17" * 5,
     shards=tuple(
         Shard(number=number, machine=who, plan=plan_of(name))
@@ -67,47 +65,25 @@ NIGHT = NightPlan(
 def arrived(number: int, *launches: Launch, **changes: Any) -> Run:
     """The run of a shard; by default with one good launch per case."""
     shard = NIGHT.shards[number - 1]
-    results = [result_of(one, *(launches or [good(one)])) for one in shard.plan.cases]
+    results = [result_of(item, *(launches or [good(item)])) for item in shard.plan.cases]
     fields = {"night": NIGHT.id, "shard": number, **changes}
     return night_run(0, str(shard.machine), results, **fields)
 
 
-def test_a_record_says_what_is_missing_and_why() -> None:
+def test_what_is_missing_is_said_with_its_reason() -> None:
     runs = [arrived(n) for n in (1, 2, 3)]
-    record = nights.outcome(NIGHT, runs)
-    assert (record.status, record.missing, record.sentences) == ("complete", (), ())
-    assert [shard.runs for shard in record.shards] == [
-        (f"{who}/{night_run(0).id}",) for who in (A, B, C)
-    ]
+    assert nights.missing(NIGHT, (1, 2, 3), runs) == []
     case_ = NIGHT.shards[2].plan.cases[0]
     failed = arrived(3, synthetic.failed(case_.id, 0, FlagName.NOT_READY, "60 s"))
     cut = runs[1].model_copy(
         update={"status": "partial", "results": (result_of(NIGHT.shards[1].plan.cases[0]),)}
     )
-    another = arrived(1, night="20261119T030000Z-nightly-3f2a9c17")
-    record = nights.outcome(NIGHT, [cut, failed, another])
-    assert record.status == "empty"
-    assert [(one.missing, one.reason) for one in record.shards] == [
-        (("experiment/a",), "no run of this shard arrived"),
-        (("experiment/b",), "its run ended before it came to them"),
-        ((), ""),
-    ]
-    assert [one.shard for one in record.missing] == [1, 2]
-    assert nights.outcome(NIGHT, [cut, runs[2]]).status == "incomplete"
-
-
-def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
-    files.write(path := tmp_path / "night.json", NIGHT)
-    second = assignment(path, 2)
-    assert second is not None
-    run = arrived(2, night=None, shard=None)
-    assert (second.mark(run).night, second.mark(run).shard) == (NIGHT.id, 2)
-    for wrong, sentence in (
-        (run.model_copy(update={"machine": night_run(0, A).machine}), f"is for the machine {B}"),
-        (run.model_copy(update={"commit": "0" * 40}), "measures commit 3f2a9c173f2a"),
-    ):
-        with pytest.raises(UsageError, match=sentence):
-            second.mark(wrong)
+    first, second = nights.missing(NIGHT, (1, 2, 3), [cut, failed])
+    assert first == (
+        f"shard 1 ({A}): 1 of 1 cases are missing: no run of this shard arrived: experiment/a"
+    )
+    assert "its run ended before it came to them: experiment/b" in second
+    assert nights.missing(NIGHT, (3,), [failed]) == []  # a failed launch is a result
 
 
 def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
@@ -127,67 +103,35 @@ def test_measuring_makes_the_environments_of_new_locks(
         raise SetupError(f"asked for {stack.name} on {python.name}")
 
     monkeypatch.setattr(stacks, "make_environment", make)
-    done = bench.run("right")
-    assert (done.code, "asked for current on 3.14" in done.err) == (4, True), done
+    result = bench.run("right")
+    assert (result.code, "asked for current on 3.14" in result.err) == (4, True), result
 
 
 @pytest.mark.real
-def test_a_night_from_its_plan_to_the_history(
+def test_a_shard_is_measured_as_planned(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote, plan, told = make_remote(tmp_path), bench.folder / "night.json", tmp_path / "told"
-    summary, empty = tmp_path / "summary.md", tmp_path / "empty"
-    monkeypatch.setenv("GITHUB_OUTPUT", str(told))
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    monkeypatch.setenv("DUETBENCH_HISTORY_REMOTE", remote.address)
+    plan, sentence = bench.folder / "night.json", tmp_path / "told"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(sentence))
     monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
-    done = bench("observatory", "plan", "--profile", "quick", "--output", plan)
-    assert done.code == 0, done
+    outcome = bench("observatory", "plan", "--profile", "quick", "--output", plan)
+    assert outcome.code == 0, outcome
     night = files.read(NightPlan, plan)
-    first, other = sorted(night.shards, key=lambda shard: shard.machine == B)
+    first = min(night.shards, key=lambda shard: shard.machine == B)
     assert first.plan.cases[0].id == "badapps/right"
-    assert '"shard":2' in told.read_text()
+    assert '"shard":2' in sentence.read_text()
 
     words = ("observatory", "measure", "--plan", plan)
-    done = bench(*words, "--shard", str(first.number), "--results", bench.results)
-    assert done.code == 0, done
+    outcome = bench(*words, "--results", bench.results)
+    assert outcome.code == 0, outcome
     run = bench.saved_run()
     assert (run.night, run.shard, run.launches) == (night.id, first.number, 1)
     assert [result.case for result in run.results] == list(first.plan.cases)
-    done = bench(*words)
-    assert (done.code, "--plan and --shard belong together" in done.err) == (2, True)
-
-    push = ("observatory", "history", "push")
-    done = bench(*push, empty, "--plan", plan)
-    assert (done.code, "found no usable launch" in done.err) == (3, True), done
-    done = bench(*push, bench.results, "--plan", plan)
-    missing = f"shard {other.number} ({B}): 1 of 1 cases are missing: no run of this"
-    assert (done.code, missing in done.err) == (1, True), done
-    assert listing(remote) == [
-        f"results/nights/{night.created[:4]}/{night.id}.json",
-        f"results/{files.place(Path(), run).as_posix()}",
-    ]
-    assert "- missing: `badapps/error`" in summary.read_text()
-
-    # The other shard comes late, from a machine of its own.
-    update = {
-        "shard": other.number,
-        "machine": run.machine.model_copy(update={"id": B}),
-        "results": (result_of(other.plan.cases[0], good(other.plan.cases[0])),),
-    }
-    save(bench.results, run.model_copy(update=update))
-    done = bench(*push, bench.results, "--plan", plan)
-    assert done.code == 0, done
-    done = bench("observatory", "history", "pull", "--to", bench.folder / "all")
-    assert ": 3 new files" in done.out
-    (record,) = kinds.read_all(NightRecord, bench.folder / "all")
-    assert record.status == "complete"
-
-    done = bench(*push, empty)
-    assert (done.code, f"{empty}: expected a results folder" in done.err) == (2, True)
-    empty.mkdir()
-    assert bench(*push, empty).out.startswith("0 files added")
+    others = tuple(shard for shard in night.shards if shard != first)
+    files.write(plan, night.model_copy(update={"shards": others}))
+    outcome = bench(*words)
+    assert (outcome.code, "expected a shard of this machine" in outcome.err) == (2, True)
 
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

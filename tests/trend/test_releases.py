@@ -16,7 +16,7 @@ from observatory.show import quoting
 from observatory.store.change import SeriesName
 from observatory.store.points import Points
 from observatory.trend import quotes
-from observatory.trend.quotes import Quote
+from observatory.trend.levels import Rise
 from observatory.trend.releases import ReleaseEffect, Result, judged
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
@@ -31,16 +31,16 @@ def results_of(*points: Points) -> Mapping[str, Result]:
 
 def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
     (result,) = results_of(base, head).values()
-    return {one.case: one for one in result.effects if one.metric == CPU}
+    return {item.case: item for item in result.effects if item.metric == CPU}
 
 
 def test_errors_of_two_releases_add_in_quadrature() -> None:
     """0.003 and 0.004 make 0.005, with 18 degrees of freedom (625 / 33.7): t is 2.1009."""
-    one = effects(FIRST, THIRD)[JSON]
-    assert one.ratio.estimate == pytest.approx(1.2)
+    item = effects(FIRST, THIRD)[JSON]
+    assert item.ratio.estimate == pytest.approx(1.2)
     half = 2.1009 * 0.005
-    assert one.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
-    assert one.verdict is Verdict.WORSE
+    assert item.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
+    assert item.verdict is Verdict.WORSE
     swapped = effects(
         release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
         release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),
@@ -77,7 +77,7 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
     """
     scatter = [0.004 * (-1) ** n for n in range(22)]
 
-    def steps(*logs: float) -> dict[tuple[str, str, str], ReleaseEffect]:
+    def steps(*logs: float) -> dict[tuple[str, str, str], Rise]:
         files = [
             release_points(
                 f"{n}", f"{n - 1}", n + 1, gil=(math.exp(sign * log), 0.01), free=(1.0, 0.01)
@@ -87,13 +87,12 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
         return axis_of(*files).levels
 
     small = [0.04 * (n >= 10) + more for n, more in enumerate(scatter)]
-    ((key, effect),) = steps(*small).items()
+    ((key, step),) = steps(*small).items()
     assert key == ("10", JSON, CPU)
-    assert effect.verdict is (Verdict.WORSE if sign > 0 else Verdict.BETTER)
-    assert effect.levels == (10, 12)
-    assert math.log(effect.ratio.estimate) == pytest.approx(sign * 0.04)
+    assert (step.left.size, step.right.size) == (10, 12)
+    assert step.height == pytest.approx(sign * 0.04)
     half = 1.96 * 0.01 * math.sqrt(1 / 10 + 1 / 12)
-    assert math.log((effect.ratio.high or 0) / effect.ratio.estimate) == pytest.approx(half, 1e-4)
+    assert math.log((step.ratio.high or 0) / step.ratio.estimate) == pytest.approx(half, 1e-4)
     small[9] = 0.02
     assert not steps(*small)
     assert not steps(*scatter)
@@ -102,9 +101,11 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
 SERVED: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
 
-def a_quote(ratio: float, spread: float = 0.001, metric: str = CPU, case: str = SERVED) -> Quote:
-    return Quote(
-        "fastapi", "1.1", "1.0", datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, metric,
+def a_quote(
+    ratio: float, spread: float = 0.001, metric: str = CPU, case: str = SERVED
+) -> ReleaseEffect:
+    return ReleaseEffect(
+        "fastapi", "1.1", "1.0", datetime(2026, 11, 1, tzinfo=UTC), "m", case, metric,
         Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE,
     )  # fmt: skip
 

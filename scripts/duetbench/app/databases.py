@@ -111,7 +111,7 @@ class Database:
         user, at, place = self.head.partition("://")[2].rpartition("@")
         known = "&".join(filter(_OF_LIBPQ.match, self.tail.lstrip("?").split("&")))
         address = f"postgresql://{user}{at}{place}postgres?{known}"
-        done = subprocess.run(
+        process = subprocess.run(
             (self.python, "-c", _DRIVERS),
             env={**os.environ, "PGCONNECT_TIMEOUT": _CONNECT_SECONDS},
             input="\n".join((statement, address)),  # which no list of processes shows
@@ -120,10 +120,10 @@ class Database:
             encoding="utf-8",
             errors="replace",
         )
-        if done.returncode:
-            said = last_words(done.stderr)
-            advice = next((words for code, words in _ADVICE.items() if code in said), "")
-            problem = f"{OPTION}: the server of {self.variable} said: {said}{advice}"
+        if process.returncode:
+            message = last_words(process.stderr)
+            advice = next((words for code, words in _ADVICE.items() if code in message), "")
+            problem = f"{OPTION}: the server of {self.variable} said: {message}{advice}"
             raise LaunchError(FlagName.NOT_READY, problem)
 
 

@@ -50,11 +50,11 @@ def find_running(project: Subject, narrator: Narrator) -> Environment | None:
     """
     root = project.root
     lock = target_locks.lock_of(root, revisions.within(root), project.target.packages)
-    asked = target_locks.requirements_of(lock) if lock else ()
+    requirements = target_locks.requirements_of(lock) if lock else ()
     environment = find_environment(root.resolve(), revisions.top(root) or root.resolve())
-    if environment is None or not (asked or environment.chosen):
+    if environment is None or not (requirements or environment.chosen):
         return None
-    lacking = environment.lacking(asked)
+    lacking = environment.lacking(requirements)
     if lacking and environment.chosen:
         narrator.say(
             f"{environment.label} lacks {some(lacking, _SHOWN)}, so that an environment is built"
@@ -95,16 +95,16 @@ def deploy_all(
         SetupError: The interpreter, a package or the environment cannot be made.
     """
     add_uncommitted(project, places, narrator)
-    running = None if project.target.python else find_running(project, narrator)
+    versions = project.target.python or (None,)
+    running = find_running(project, narrator) if None in versions else None
     environment = None
-    if running and not any(side.packages for side in settings):
+    if running and not (project.target.python or any(side.packages for side in settings)):
         environment = running if can_share(running, project, places, narrator) else None
     usual = running.executable if running else None  # also if its packages are not used
     if environment:
         choices = [interpreters.identify(environment.executable)]
     else:
-        asked = project.target.python or (None,)
-        choices = [interpreters.choose(places[-1], one, narrator, usual) for one in asked]
+        choices = [interpreters.choose(places[-1], name, narrator, usual) for name in versions]
     pythons = {python.name: python for python in choices}
     sides = [
         _lay_out(project, place, lock, environment, pythons, narrator)
@@ -176,7 +176,7 @@ def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
     case = deployed.cases(setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
     more = f", {shlex.join(case.server_args)}" if case.server_args else ""
-    pythons = (f"{found.version}{found.suffix}" for found in deployed.interpreters.values())
+    pythons = (f"{python.version}{python.suffix}" for python in deployed.interpreters.values())
     packages = deployed.lock(STACK).packages
     version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)
     app = f"{case.endpoint.app}{'()' * case.endpoint.factory}"
@@ -260,8 +260,8 @@ def install(root: Path, python: Interpreter, narrator: Narrator) -> tuple[str, .
             _install(root, ["--editable", root], project_name(root), python, narrator)
         except SetupError as error:
             narrator.say(f"note: measured from source, without metadata: {error}")
-    named = (file.read_text("utf-8").splitlines() for file in site.glob("*.pth"))
-    folders = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
+    texts = (file.read_text("utf-8").splitlines() for file in site.glob("*.pth"))
+    folders = [Path(line) for lines in texts for line in lines if Path(line).is_dir()]
     own = (os.path.relpath(folder, root) for folder in folders if folder.is_absolute())
     return tuple(dict.fromkeys((SITE, *source_folders(root), *own)))
 

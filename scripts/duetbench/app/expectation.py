@@ -36,8 +36,8 @@ def _problem(
         scheme = endpoint.headers.get("x-forwarded-proto", "http")
         here = location.removeprefix(f"{scheme}://{endpoint.headers.get('host', '')}")
         to = f" to {location if here == endpoint.path else here}" if location else ""
-        found = f"found {status}{to} with {excerpt(body)}; see the server's log"
-        return f"expected status {expect.status}, {found}"
+        actual = f"found {status}{to} with {excerpt(body)}; see the server's log"
+        return f"expected status {expect.status}, {actual}"
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if expect.content_type is not None and media != expect.content_type.lower():
         return f"expected content type {expect.content_type}, found {media or 'none'}"

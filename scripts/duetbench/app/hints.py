@@ -66,8 +66,8 @@ def advise(symptoms: Symptoms) -> str:
 
 def _path(_match: re.Match[str], symptoms: Symptoms) -> str:
     """Of a path that is none: those that are most like it."""
-    asked = symptoms.path.partition("?")[0]
-    if near := get_close_matches(asked, symptoms.routes, cutoff=0):
+    path = symptoms.path.partition("?")[0]
+    if near := get_close_matches(path, symptoms.routes, cutoff=0):
         return f"It has {', '.join(near)}: name one with --path"
     return "If it has no such path, or answers WebSockets there, name another one with --path"
 

@@ -33,11 +33,14 @@ def program(side: SideCase, name: str = request.PROGRAM) -> Iterator[Program]:
         with workspace:
             workspace.open()
             served, file = workspace.environment(), workspace.request
-            asked = {**_fields(workspace.fill_in(side.case.endpoint)), "secrets": workspace.secrets}
+            fields = {
+                **_fields(workspace.fill_in(side.case.endpoint)),
+                "secrets": workspace.secrets,
+            }
             if workspace.login:
                 token = testbed.subject.target.token
-                asked["login"] = {**_fields(workspace.login), "token": token}
-            file.write_text(json.dumps(asked), "utf-8")
+                fields["login"] = {**_fields(workspace.login), "token": token}
+            file.write_text(json.dumps(fields), "utf-8")
             env = {request.REQUEST: str(file), request.WORKSPACE: str(workspace.folder)}
             env[request.CHECKOUT] = str(workspace.root)
             variables, payload = {**served, **env}, ["-P", "-m", name]

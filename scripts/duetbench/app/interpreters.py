@@ -29,7 +29,7 @@ from packaging.version import InvalidVersion, Version
 
 from duetbench.core.errors import SetupError
 from duetbench.core.model import InterpreterKind, InterpreterRecord
-from duetbench.host import cache, command, paths, proc
+from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 
 OLDEST: Final = Version("3.11")
@@ -140,7 +140,7 @@ def choose(
     if usual:
         search.insert(0, str(usual.resolve().parent))
     what = f"Python {asked}" if asked else f"Python for {root.name}"
-    with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
+    with paths.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
         argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
         argv += ["--python-preference", "system", *(["--python", asked] if asked else [])]
         path = os.pathsep.join((*search, os.environ.get("PATH", os.defpath)))
@@ -148,14 +148,14 @@ def choose(
         log = command.new_log("python", cache.digest(str(root)))
         try:
             command.run(argv, what=f"finding {what}", log=log, tick=tick, cwd=root, env=env)
-            found = identify(scratch / "venv/bin/python")
+            choice = identify(scratch / "venv/bin/python")
         except SetupError as error:
             raise SetupError(f"{error}; choose another one by --with python=") from error
     for place, python in ours.items():
-        if python.executable == found.executable:
+        if python.executable == choice.executable:
             cache.touch(place)
             return python
-    return found
+    return choice
 
 
 def identify(
@@ -217,15 +217,15 @@ class Environment:
         """Name → version of what is installed in it."""
         return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
 
-    def lacking(self, asked: Iterable[Requirement]) -> list[str]:
+    def lacking(self, requirements: Iterable[Requirement]) -> list[str]:
         """List those of some requirements for this machine that its packages do not meet."""
 
-        def meets(one: Requirement) -> bool:
-            version = self.packages.get(canonicalize_name(one.name))
-            return version is not None and one.specifier.contains(version, prereleases=True)
+        def meets(requirement: Requirement) -> bool:
+            version = self.packages.get(canonicalize_name(requirement.name))
+            return version is not None and requirement.specifier.contains(version, prereleases=True)
 
-        needed = (one for one in asked if one.marker is None or one.marker.evaluate())
-        return [str(one) for one in needed if not meets(one)]
+        needed = (item for item in requirements if item.marker is None or item.marker.evaluate())
+        return [str(item) for item in needed if not meets(item)]
 
     @cached_property
     def lock(self) -> str:
@@ -263,8 +263,8 @@ class Environment:
 
 def of_lock(text: str) -> Environment | None:
     """Return the environment that a lock describes; None if it is one to install."""
-    found = _MARK.match(text)
-    return Environment(Path(found[1]), "", Path(found[2])) if found else None
+    match = _MARK.match(text)
+    return Environment(Path(match[1]), "", Path(match[2])) if match else None
 
 
 def find_environment(root: Path, top: Path) -> Environment | None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from duetbench.app import workspace
 from duetbench.core.errors import UsageError
-from duetbench.host import git, paths, proc
+from duetbench.host import git, paths
 
 _MOST_BYTES: Final = 50_000_000
 _MOST_FILES: Final = 2000
@@ -86,7 +86,7 @@ def checkout(root: Path, label: str = "") -> Revision:
 def working(root: Path) -> Revision:
     """Record the checkout with uncommitted changes, without ignored files and results."""
     head = resolve(root, "HEAD")
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         index = {"GIT_INDEX_FILE": str(folder / "index"), **git.elsewhere(root)}
         git.ask(root, "read-tree", head.tree, env=index)
         git.ask(root, "add", "--all", "--", ":/", ":(exclude)results", env=index)
@@ -106,7 +106,7 @@ def copies() -> Iterator[Path]:
     """Provide a folder for the copies of one comparison; remove those of killed comparisons."""
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
-    with proc.scratch(base) as folder:
+    with paths.scratch(base) as folder:
         try:
             yield folder
         finally:
@@ -121,7 +121,7 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
     whole = top(root) or root.resolve()
     target, place = folder / secrets.token_hex(4), root.resolve().relative_to(whole)
     target.mkdir()
-    with proc.scratch() as scratch:
+    with paths.scratch() as scratch:
         index = {"GIT_INDEX_FILE": str(scratch / "index")}
         git.ask(root, "read-tree", revision.tree, env=index)
         drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")

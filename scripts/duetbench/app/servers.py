@@ -191,4 +191,4 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
         ("connections", connections, limit is None or connections <= limit, most),
         ("arg", argument, not argument, others),
     )
-    return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)
+    return next(((key, actual, allowed) for key, actual, fits, allowed in checks if not fits), None)

@@ -26,7 +26,7 @@ from duetbench.app.declarations import read_pyproject
 from duetbench.app.interpreters import Environment, Interpreter, of_lock
 from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import StackRecord
-from duetbench.host import cache, command, files, paths, proc
+from duetbench.host import cache, command, files, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
@@ -191,7 +191,7 @@ def compile_lock(
     more = indexes("\n".join([*lines, *listed]))
     full += _ANY_INDEX if more else ()
     log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         asked, limits, output = (folder / name for name in ("asked.in", "limits.txt", "lock.txt"))
         # uv prefers versions that it finds in the output.
         for file, texts in ((asked, lines), (limits, pins), (output, [keep])):

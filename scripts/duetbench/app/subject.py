@@ -237,8 +237,8 @@ class Subject:
         names = [endpoint.name for endpoint in endpoints]
         again = [names[:place].count(name) + 1 for place, name in enumerate(names)]
         return [
-            one.model_copy(update={"name": f"{one.name}--{number}"}) if number > 1 else one
-            for one, number in zip(endpoints, again, strict=True)
+            item.model_copy(update={"name": f"{item.name}--{number}"}) if number > 1 else item
+            for item, number in zip(endpoints, again, strict=True)
         ]
 
     def _endpoint(self, line: str) -> Endpoint:

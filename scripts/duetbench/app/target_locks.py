@@ -24,7 +24,7 @@ from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack, name_of, parse_line
 from duetbench.app.target import FOLDER, STACK, Target
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import cache, command, proc
+from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 
 UV: Final = "uv.lock"
@@ -151,7 +151,7 @@ def read(
     stacks.parse(text, str(lock.file), python.version)  # which names the project's file
     requirements = requirements_of(lock)
     # Tools write one version of each into a lock. What places require is among the names.
-    pinned = all("==" in str(one.specifier) or one.url for one in requirements)
+    pinned = all("==" in str(item.specifier) or item.url for item in requirements)
     if places or target.groups or target.extras or pinned:
         return put(root, text, _names(text), python)
     listed = lock.file.suffix in _TEXTS
@@ -168,11 +168,11 @@ def requirements_of(lock: LockFile) -> list[Requirement]:
     return [*filter(None, map(parse_line, words))]
 
 
-def put(root: Path, text: str, asked: Sequence[str], python: Interpreter) -> Stack:
+def put(root: Path, text: str, requirements: Sequence[str], python: Interpreter) -> Stack:
     """Write the lock of a copy, and what it was resolved from beside it."""
     addresses = {name_of(line): line for line in _names(text) if " @ " in line}
     file = root / FOLDER / f"{STACK}.txt"
-    lines = (f"{addresses.get(name_of(line), line)}\n" for line in asked)
+    lines = (f"{addresses.get(name_of(line), line)}\n" for line in requirements)
     stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
     return stacks.read_lock(STACK, file, python.version, root)
@@ -181,8 +181,8 @@ def put(root: Path, text: str, asked: Sequence[str], python: Interpreter) -> Sta
 def _names(text: str) -> tuple[str, ...]:
     """List a lock's packages with their markers, and the file of those without a version."""
     return tuple(
-        str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
-        for one in filter(None, map(parse_line, text.splitlines()))
+        str(item) if item.url else f"{item.name} ; {item.marker}" if item.marker else item.name
+        for item in filter(None, map(parse_line, text.splitlines()))
     )
 
 
@@ -230,7 +230,7 @@ def _exported(lock: LockFile, target: Target) -> str:
     argv = [f"{command.uv()}", "tool", "run", "--quiet", *words.split()]
     env = {**os.environ, "PDM_CHECK_UPDATE": "0", "PDM_USE_VENV": "0"}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv, capture_output=True, text=True, check=True, cwd=lock.root, env=env
         )
     except (OSError, subprocess.CalledProcessError) as error:
@@ -240,14 +240,14 @@ def _exported(lock: LockFile, target: Target) -> str:
             "let that work here, or name a file that was exported before by --with packages="
         ) from error
     # Pipenv names the index of the file; uv asks those of this machine.
-    return re.sub(r"(?m)^-i .*\n", "", done.stdout)
+    return re.sub(r"(?m)^-i .*\n", "", process.stdout)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
     argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
     argv += ["--format", "requirements.txt", "--python", python, *options]
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         out = folder / "exported.txt"
         log = command.new_log("export", cache.digest(str(Path.cwd())))
         argv += ["--output-file", out]
@@ -257,7 +257,7 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
 
 def add_packages(
     root: Path,
-    given: Stack,
+    stack: Stack,
     names: Collection[str],
     python: Interpreter,
     narrator: Narrator,
@@ -270,11 +270,11 @@ def add_packages(
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
-    lacking = sorted(set(names) - given.packages.keys())
-    listed = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
-    asked = [line for line in listed if not line.startswith("--")]
-    text = given.lock.read_text("utf-8")
-    if like is not None and like[0].digest == given.digest:
+    lacking = sorted(set(names) - stack.packages.keys())
+    listed = stack.lock.with_suffix(".in").read_text("utf-8").splitlines()
+    requirements = [line for line in listed if not line.startswith("--")]
+    text = stack.lock.read_text("utf-8")
+    if like is not None and like[0].digest == stack.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
         what = ", ".join(lacking)
@@ -287,6 +287,6 @@ def add_packages(
                 version=python.version,
                 home=root,
             ).splitlines()  # fmt: skip
-        own = {"", *given.packages}
+        own = {"", *stack.packages}
         text += "".join(f"{line}\n" for line in added if name_of(line) not in own)
-    return put(root, text, [*asked, *lacking], python)
+    return put(root, text, [*requirements, *lacking], python)

@@ -24,7 +24,7 @@ from duetbench.app.testbed import SideCase, fill, variables_of
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Endpoint, Interface
 from duetbench.core.text import HIDDEN, hider
-from duetbench.host import ports, proc
+from duetbench.host import paths, ports
 from duetbench.host.command import AT, last_exception, last_words, read_log
 from duetbench.host.process_session import Session
 
@@ -57,14 +57,14 @@ def secrets(values: Mapping[str, str]) -> dict[str, str]:
 
     Also as JSON and URLs spell them. A password that is the user's name as well is no secret.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, value in values.items():
         keys = [key for pair in _KEYS.findall(value) for key in pair if value.count(key) == 1]
         for text in (value, *value.splitlines(), *keys, *map(unquote, keys)):
             escaped = (json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False))
             if len(text) >= HIDDEN:
-                found |= dict.fromkeys((text, quote(text, safe=""), *escaped), f"{{{name}}}")
-    return found
+                names |= dict.fromkeys((text, quote(text, safe=""), *escaped), f"{{{name}}}")
+    return names
 
 
 def _fill_in(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
@@ -93,7 +93,7 @@ class Workspace:
                 side.python,
             )
         self._database: databases.Database | None = None
-        self._place = proc.make_scratch()
+        self._place = paths.make_scratch()
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
@@ -125,10 +125,10 @@ class Workspace:
         headers = identified(filled.headers, self.identity)
         return filled.model_copy(update={"headers": headers})
 
-    def identify(self, given: Mapping[str, str]) -> None:
+    def identify(self, headers: Mapping[str, str]) -> None:
         """Send these headers with all further requests, and hide what they tell."""
-        self.identity = given
-        for text in private_parts(given):
+        self.identity = headers
+        for text in private_parts(headers):
             self._keep({"login": text})
 
     def _keep(self, private: Mapping[str, str]) -> None:
@@ -284,14 +284,14 @@ def _read_answer(
     if code == 0 and (answers := _ANSWER.findall(output)):
         interface, called = answers[-1]
         return interface, bool(called)
-    said, advice = last_words(output), f". {side.advise(output) or hints.USUAL}"
+    message, advice = last_words(output), f". {side.advise(output) or hints.USUAL}"
     if code is None:
         actual, advice = f"an import that goes on after {limit:g} s (--with ready-timeout=)", ""
     elif last_exception(output):
-        actual, said = said.removeprefix(_NO_APPLICATION), ""
+        actual, message = message.removeprefix(_NO_APPLICATION), ""
     else:
         actual = f"an import that ends the process with exit code {code}"
-    words = f"; it said: {said}" if said else ""
+    words = f"; it said: {message}" if message else ""
     raise UsageError(
         f"{side.case.endpoint.app}: expected an application, found: {actual}{words}{advice}"
     )
@@ -300,8 +300,8 @@ def _read_answer(
 def _copy_files(folder: Path, place: Path) -> None:
     """Copy all files of a folder as they are, which takes no room where the disk can share it."""
     command = ("cp", "-a", f"{folder}/.", str(place))
-    done = subprocess.run(
+    process = subprocess.run(
         command, check=False, capture_output=True, encoding="utf-8", errors="replace"
     )
-    if done.returncode:
-        raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(done.stderr)}")
+    if process.returncode:
+        raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(process.stderr)}")

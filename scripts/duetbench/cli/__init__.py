@@ -8,8 +8,8 @@ import typer
 
 from duetbench.cli.verbs import VERBS, make_group
 from duetbench.core import __version__
-from duetbench.core.errors import FAILED, DuetbenchError
-from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.core.errors import FAILED, DuetbenchError, InterruptedRun
+from duetbench.host.signals import interruptible
 
 CLOSED_PIPE: Final = 141
 """Exit code if the reader of a pipe has ended (`… | head -1`): 128 + SIGPIPE, as of other tools."""

@@ -105,11 +105,11 @@ def bisect_command(
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
         contrast, cases = contrast_of(comparison), select or "*"
-        found = clearest(
+        change = clearest(
             comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, cases)
         )
-        if found:  # else it is searched for by what a request does, and by counts
-            select, metric = glob.escape(found.case), found.subject
+        if change:  # else it is searched for by what a request does, and by counts
+            select, metric = glob.escape(change.case), change.subject
     clean_up(console)
     reporter, cases = Reporter(console), select or "*"
     with machine(wait, console.say):

@@ -10,7 +10,7 @@ from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
-from duetbench.host import files, paths, proc, process_session
+from duetbench.host import files, paths, process_session
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 
@@ -77,7 +77,7 @@ def clean_up(console: Console) -> None:
     """End processes that killed runs left on this machine; print a sentence for each."""
     for sentence in process_session.reap():
         console.say(f"note: {sentence}")
-    proc.sweep_scratch()
+    paths.sweep_scratch()
 
 
 def machine(

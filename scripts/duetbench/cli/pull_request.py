@@ -137,11 +137,11 @@ def _search(comparison: Comparison, file: Path, options: list[str]) -> Cause | N
     if not (moved and several) or (code and (code.differ or code.outside)):
         return None
     try:
-        found: Cause = _call("bisect", str(file), *options)
+        cause: Cause = _call("bisect", str(file), *options)
     except Exception as error:  # of any kind: the comparison is there without it
         errors().say(f"duetbench: the search for the release: {error}")
         return None
-    return found
+    return cause
 
 
 def _call(*words: str) -> Any:
@@ -149,11 +149,11 @@ def _call(*words: str) -> Any:
 
     Returns its exit code if it ends with one, or else what it returns; raises as that command.
     """
-    kept = {name: os.environ.pop(name) for name in _SECRET & os.environ.keys()}
+    variables = {name: os.environ.pop(name) for name in _SECRET & os.environ.keys()}
     try:
         return every_command(words, standalone_mode=False)
     finally:
-        os.environ.update(kept)
+        os.environ.update(variables)
 
 
 def report_command(

@@ -57,9 +57,7 @@ def run_command(
         plan = make_plan(subject.cases(), launches, seconds=seconds)
         begin = partial(add_note, seconds)
         try:
-            run, path = runner.launch_all(
-                plan, subject, project.results, console, begin=begin, installs=narrator
-            )
+            run, path = runner.launch_all(plan, subject, project.results, console, begin=begin)
         except NothingMeasuredError as problem:
             if FlagName.WRONG_ANSWER in problem.flags:
                 raise UsageError(str(problem)) from problem  # nobody has asked for another answer

@@ -108,8 +108,8 @@ def with_options(root: Path, options: Options) -> Subject:
     here, app = Path.cwd(), options["app"]
     if app and here != root and here.is_relative_to(root):
         name, places = app.partition(":")[0], (here, root / "src", root)
-        found = [p for p in places for file in module_files(name) if (p / file).is_file()]
-        if found == [here]:
+        folders = [p for p in places for file in module_files(name) if (p / file).is_file()]
+        if folders == [here]:
             # What starts in a folder is imported from it, also if it lists no packages.
             root = here
     return Subject(root, target=target.of(root, options))

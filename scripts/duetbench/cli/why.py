@@ -70,10 +70,10 @@ def why_command(
         sides = preparation.prepare(project, contrast, scope)
         moved = explain.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else explain.once(sides):
-            found = explain.attribute(*pair, narrator)
-            attributions.append(found)
+            attribution = explain.attribute(*pair, narrator)
+            attributions.append(attribution)
             if not as_json:
-                print_section(console, replace(AttributionText(found).section, title=""))
+                print_section(console, replace(AttributionText(attribution).section, title=""))
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])
 

@@ -142,10 +142,10 @@ class Effects(Frozen):
     def figure(self, kind: str, side: Literal[0, 1]) -> float | None:
         """How often a side's request has an effect, or the bytes that it keeps; None: unknown."""
         if kind == KEPT:
-            kept = (self.kept_base, self.kept_head)[side]
-            if kept is None:
+            memory = (self.kept_base, self.kept_head)[side]
+            if memory is None:
                 return None
-            return kept.bytes if kept.course == "constant" else 0.0
+            return memory.bytes if memory.course == "constant" else 0.0
         if kind in self.unsteady:
             return None
         return next((both[side] for name, both in self.totals.items() if name == kind), 0.0)
@@ -266,10 +266,11 @@ class Duet(Frozen):
         bad = frozenset(f.name for f in flags if f.kind != "note")
         return bad - {FlagName.MEMORY_GROWS}
 
-    def growth(self, side: SideName) -> Flag | None:
-        """The flag of a side whose memory grows with every request; None if it does not."""
-        flags = (flag for flag in self.flags(side) if flag.name is FlagName.MEMORY_GROWS)
-        return next(flags, None)
+    @property
+    def grows(self) -> bool:
+        """Whether the memory of a side grows with every request."""
+        flags = (*self.flags_base, *self.flags_head)
+        return FlagName.MEMORY_GROWS in {flag.name for flag in flags}
 
     @model_validator(mode="after")
     def _a_failure_is_never_a_ratio(self) -> Self:
@@ -468,5 +469,5 @@ class Comparison(Artefact):
 
     def of(self, case: str, subject: str) -> Finding | None:
         """The finding on a subject in a case; None if there is none."""
-        found = (f for f in self.findings if (f.case, f.subject) == (case, subject))
-        return next(found, None)
+        findings = (f for f in self.findings if (f.case, f.subject) == (case, subject))
+        return next(findings, None)

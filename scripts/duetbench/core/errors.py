@@ -9,6 +9,7 @@ one contain something else, too: trends leave them out, and statements get wider
 *note* describes the case or the machine, which belongs to the answer.
 """
 
+import signal
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
@@ -46,7 +47,6 @@ class DeclarationError(DuetbenchError):
     exit_code = 2
 
     def __init__(self, file: str, key: str, value: object, allowed: str) -> None:
-        self.file, self.key, self.value, self.allowed = file, key, value, allowed
         super().__init__(f"{file}: {key}: found {value!r}; allowed: {allowed}")
 
 
@@ -91,6 +91,26 @@ class NothingMeasuredError(DuetbenchError):
     def __init__(self, message: str, flags: "Collection[FlagName]" = ()) -> None:
         self.flags = flags
         super().__init__(message)
+
+
+class InterruptedRun(SystemExit):
+    """The user stopped the run; `advice` says what is kept and how to continue.
+
+    It is a `SystemExit`, because asyncio swallows any other exception that a signal handler raises
+    in one of its callbacks, and the run would continue.
+    """
+
+    def __init__(self, signum: int) -> None:
+        self.signal = signal.Signals(signum)
+        self.advice = ""
+        super().__init__(self.exit_code)
+
+    def __str__(self) -> str:
+        return self.signal.name
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal
 
 
 FlagKind = Literal["void", "disturbed", "note"]

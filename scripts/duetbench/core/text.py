@@ -111,7 +111,7 @@ def hider(names: Mapping[str, str]) -> Callable[[str], str]:
     pattern = re.compile("|".join(map(re.escape, texts)) or "(?!)")
 
     def hide(text: str) -> str:
-        text = re.sub(r"\s+…", "…", pattern.sub(lambda found: names[found[0]], text))
+        text = re.sub(r"\s+…", "…", pattern.sub(lambda match: names[match[0]], text))
         for name in texts if "…" in text else ():
             for n in range(len(name) - 1, HIDDEN - 1, -1):
                 text = text.replace(f"{name[:n]}…", f"{names[name]}…")

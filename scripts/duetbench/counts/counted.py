@@ -1,28 +1,36 @@
 """Counts the instructions that both sides execute for a request, without a server.
 
-The application sees the surroundings of a launch. Counts repeat to 0.03 %, so one of each side is
-enough, and the answer has a fixed resolution. A moved count is a reason to spend duets on a case,
-and has a verdict of its own kind: code that executes more need not be slower.
+The application sees the surroundings of a launch. The same program under the same interpreter
+executes the same instructions every time, however noisy the machine (`process` fixes what could
+differ): counts repeat to 0.03 %, so one of each side is enough. Code that executes more need not be
+slower.
+
+Valgrind's Callgrind counts a unit of work in rounds between marks, so what happens before, such as
+imports, is in no figure; nor is collecting garbage. The rounds show how far the figure repeats.
+Valgrind runs one thread at a time: the figures are the cost of work, and say nothing about
+contention.
 """
 
 import math
+import re
+import shutil
 import statistics
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from duetbench.app.in_process import code_of, program
-from duetbench.app.inside.process import Program
+from duetbench.app.inside.process import Program, start
+from duetbench.app.inside.request import DUMP, ROUNDS
 from duetbench.app.testbed import BothSides
 from duetbench.core.comparison import RESOLUTION, Instructions
 from duetbench.core.errors import CountError
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.text import short
 from duetbench.core.units import student
-from duetbench.counts import counting
-from duetbench.counts.counting import Rounds
 
 CASE_SECONDS: Final = 8.0
 """Time in which both sides of a case are counted in parallel, mostly for imports, s."""
@@ -52,6 +60,19 @@ FLOOR: Final = METRICS[CPU].floor
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
 NO_TIME: Final = "there was no time to count it"
 
+# Rounds of one process differ by up to 3 %, always by the same: a table grows, memory is fetched.
+# A larger difference means that the unit does something else every time.
+SPREAD_LIMIT: Final = 0.05
+
+# Head and totals of a dump (Callgrind's manual, "Callgrind Format Specification").
+_DUMP: Final = re.compile(r"^events: *Ir$.*^totals: *(\d+)\n", re.M | re.S)
+
+# The programs that counting needs, and their Debian packages.
+NEEDED: Final = {"valgrind": "valgrind", "cc": "gcc libc6-dev"}
+
+Rounds = tuple[float, ...]
+"""Instructions of a unit of work, in each round of a process."""
+
 
 Open = Callable[[], AbstractContextManager[Program]]
 """Prepares the program of a side, until it is left."""
@@ -69,7 +90,7 @@ def both(sides: Sequence[Open], limit: float, ends: float = math.inf) -> Instruc
     monotonic clock. A small change is counted in further layouts of memory, which could be its
     reason.
     """
-    if lacking := counting.missing():  # before what prepares a side, which may take minutes
+    if lacking := missing():  # before what prepares a side, which may take minutes
         return lacking
     began = time.monotonic()
     outcome = _count(sides, limit, ends)
@@ -118,8 +139,8 @@ def _count(
                     client = client.padded(padding)
                 if time.monotonic() + CASE_SECONDS > ends:
                     return NO_TIME
-                count = counting.count(client, min(ends, time.monotonic() + limit))
-                under_way.append(stack.enter_context(count))
+                rounds = count_rounds(client, min(ends, time.monotonic() + limit))
+                under_way.append(stack.enter_context(rounds))
             return _together(*(collect() for collect in under_way))
     except CountError as error:
         return short(str(error), _LONGEST_REASON)
@@ -187,3 +208,68 @@ def _warms_up(sides: BothSides) -> str:
         if python is not None and python.jit:
             return "a JIT compiles only what has run for long, and counted requests have not"
     return ""
+
+
+def missing() -> str | None:
+    """Say what counting needs and this machine lacks; None if nothing."""
+    absent = [tool for tool in NEEDED if shutil.which(tool) is None]
+    if not absent:
+        return None
+    return (
+        f"counting instructions needs {' and '.join(absent)} on PATH: on Debian, "
+        f"`apt-get install {' '.join(NEEDED[tool] for tool in absent)}`"
+    )
+
+
+@contextmanager
+def count_rounds(client: Program, ends: float) -> Iterator[Callable[[], Rounds]]:
+    """Count a unit of work beside other work, until `ends` by the monotonic clock.
+
+    The callable waits for its rounds. Leaving ends it. CountError: there is no figure.
+    """
+    with start(client, {"functions": False}, counter) as process:
+        yield lambda: read_rounds(process.folder, process.report(ends - time.monotonic()))
+
+
+def read_rounds(folder: Path, report: Mapping[str, Any]) -> Rounds:
+    """Read the instructions of a unit in each round of a process, from its dumps `<process>.<n>`.
+
+    Raises CountError if they are not those of such a process, or the rounds differ too much.
+    """
+    n, dumps = report["n"], sorted(folder.glob(f"{report['process']}.*"))
+    if len(dumps) != ROUNDS:
+        raise CountError(
+            f"expected Callgrind to write its counters {ROUNDS} times, found {len(dumps)} "
+            "times; are libc's headers and Valgrind's callgrind.h installed, or does the "
+            f"application itself call {DUMP}, which marks what is counted?"
+        )
+    costs = tuple(read_dump(file) / n for file in dumps)
+    middle, range_ = statistics.median(costs), max(costs) - min(costs)
+    if middle <= 0 or range_ > SPREAD_LIMIT * middle:
+        raise CountError(
+            f"rounds of {n} requests differ by more than {SPREAD_LIMIT:.0%}: "
+            f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per request"
+        )
+    return costs
+
+
+def read_dump(file: Path) -> int:
+    """Read the instructions of all threads; CountError if the dump is incomplete, or is none."""
+    # The totals are its last line: a file without them, or without their line end, was cut short.
+    text = file.read_text("utf-8", "replace")
+    match = _DUMP.search(text)
+    if match is None:
+        raise CountError(
+            f"{file.name}: expected a dump of Callgrind that counts instructions, with events and "
+            f"totals, found {len(text)} characters without; is the disk full?"
+        )
+    return int(match[1])
+
+
+def counter(folder: Path, options: Sequence[str] = ()) -> list[str]:
+    """Valgrind's command for a program in a folder; CountError: it is missing."""
+    if lacking := missing():
+        raise CountError(lacking)
+    # Nothing is counted before the first mark.
+    fixed = ("--instr-atstart=no", f"--callgrind-out-file={folder}/%p")
+    return ["valgrind", "--quiet", "--vgdb=no", "--tool=callgrind", *fixed, *options]

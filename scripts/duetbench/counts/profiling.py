@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from duetbench.app.inside.process import Process, Program, start
 from duetbench.core.errors import CountError
-from duetbench.counts import counting
+from duetbench.counts import counted
 
 PROFILE_S: Final = 180.0
 _STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
@@ -102,14 +102,14 @@ class Profile:
 
 @contextmanager
 def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile]]:
-    """Profile a unit of work beside other work; the rest is as in `counting.count`.
+    """Profile a unit of work beside other work; the rest is as in `counted.count_rounds`.
 
     `padding` makes its environment longer, which moves memory.
     """
     with start(
         program.padded(padding),
         {"functions": True},
-        lambda folder: counting.counter(folder, _OPTIONS),
+        lambda folder: counted.counter(folder, _OPTIONS),
     ) as process:
         yield lambda: _read_profile(process, program.folder)
 
@@ -144,9 +144,10 @@ def _name(name: str, file: str, folder: Path) -> Name:
 
 def median(profiles: Sequence[Profile]) -> Profile:
     """The median of each chain over some profiles of the same code."""
-    every = dict.fromkeys(chain for one in profiles for chain in one.chains)
+    every = dict.fromkeys(chain for profile in profiles for chain in profile.chains)
     middle = {
-        chain: statistics.median(one.chains.get(chain, 0.0) for one in profiles) for chain in every
+        chain: statistics.median(profile.chains.get(chain, 0.0) for profile in profiles)
+        for chain in every
     }
     return replace(profiles[0], chains=middle)
 

@@ -40,7 +40,9 @@ def rank(
     least = threshold * sum(share.base for share in shares.values())
     for before, after in runs:
         again = _share_out(before, after)
-        shares = {name: one for name, one in shares.items() if one.moved * again[name].moved > 0}
+        shares = {
+            name: share for name, share in shares.items() if share.moved * again[name].moved > 0
+        }
     for name, share in sorted(shares.items(), key=lambda item: -abs(item[1].moved)):
         if share.moved and abs(share.moved) >= least:
             yield _row(name, share, base, head)
@@ -49,11 +51,11 @@ def rank(
 def _share_out(base: Profile, head: Profile) -> defaultdict[Name, _Share]:
     """Give each instruction of both sides to one function."""
     common = base.names & head.names
-    kept = _kept(base, head, common)
+    boundary = _kept(base, head, common)
     shares: defaultdict[Name, _Share] = defaultdict(_Share)
     for calls, sign in ((base, -1), (head, 1)):
         for path, own in calls.chains.items():
-            place = _owner(path, common, kept)
+            place = _owner(path, common, boundary)
             share = shares[path[place]]
             if sign > 0:
                 share.head += own
@@ -63,11 +65,11 @@ def _share_out(base: Profile, head: Profile) -> defaultdict[Name, _Share]:
     return shares
 
 
-def _owner(path: Sequence[Name], common: Set[Name], kept: Set[Name]) -> int:
+def _owner(path: Sequence[Name], common: Set[Name], boundary: Set[Name]) -> int:
     """Find the place of the function that a chain's instructions belong to."""
     owner = None
     for place, name in enumerate(path):
-        if name in kept:
+        if name in boundary:
             owner = None
         elif name not in common and owner is None:
             owner = place
@@ -89,7 +91,7 @@ def _kept(base: Profile, head: Profile, common: Set[Name]) -> set[Name]:
             inside[side].update(dict.fromkeys(below, cost))
 
     def alike(name: Name) -> bool:
-        old, new = (one[name] for one in inside)
+        old, new = (profile[name] for profile in inside)
         moved = totals[1][name] - totals[0][name]
         return abs(moved) < max(abs(moved - new + old), min(old, new))
 

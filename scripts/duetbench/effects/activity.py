@@ -97,9 +97,9 @@ class Activity:
 
     def with_(self, other: Activity) -> Activity:
         """Join this with what another process showed of the same side."""
-        kept = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)
+        memories = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)
         # A leak is what both keep; its size is that of the process that missed less of it.
-        leaks = all(memory.course == "constant" for memory in kept)
+        leaks = all(memory.course == "constant" for memory in memories)
         return replace(
             self,
             events=(*self.events, *other.events),
@@ -108,7 +108,7 @@ class Activity:
             loaded=None
             if self.loaded is None or other.loaded is None
             else (*self.loaded, *other.loaded),
-            kept=kept[-1 if leaks else 0] if kept else None,
+            kept=memories[-1 if leaks else 0] if memories else None,
             answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
         )
 

@@ -9,10 +9,8 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -49,8 +47,7 @@ EARLY: Final = 15.0
 
 Such sides share a file or a port, which each creates when it starts."""
 
-SHARE: Final = 0.25
-"""Share of a budget in which all that requests do must be observed."""
+NO_TIME: Final = "there was no time to observe it"
 
 LEAST: Final = 10.0
 """Seconds that observing always has: an exact answer is worth more than a short budget."""
@@ -94,12 +91,12 @@ class Seen:
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
-def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
+def observe(pairs: Sequence[BothSides], *, seconds: float = math.inf) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    It takes at most `SHARE` of a `budget`, s, or `LEAST`.
+    It takes at most so many seconds, or `LEAST`.
     """
-    ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
+    ends = time.monotonic() + max(LEAST, seconds)
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
         name, code = pair[1].case.id, code_of(pair[1])
@@ -191,9 +188,7 @@ def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Bot
     problems: list[CountError] = []
     for group in [pair] if at_once else [(side,) for side in pair]:
         with ExitStack() as stack:
-            with ThreadPoolExecutor(len(group)) as pool:
-                under_way = [*pool.map(partial(_start, stack, memory, ends), group)]
-            for collect in under_way:
+            for collect in [_start(stack, memory, ends, side) for side in group]:
                 try:
                     seen.append(collect())
                 except CountError as error:
@@ -217,7 +212,7 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
-        raise CountError("there was no time to observe it")
+        raise CountError(NO_TIME)
     client = stack.enter_context(program(side, PROGRAM))
     ends = time.monotonic() + timeout
     return stack.enter_context(start(client, seconds=memory, ends=ends, patience=patience))
@@ -260,10 +255,12 @@ def compare(base: Activity, head: Activity) -> Effects:
             continue
         rounds = [{round_.total() / paths for round_ in side} for side in both]
         if kind == "function":  # a few calls more or less are no other work
-            rounds = [_typical(found) for found in rounds]
-        names = [name for name, found in zip(SIDES, rounds, strict=True) if len(found) > 1]
+            rounds = [_typical(figures) for figures in rounds]
+        names = [name for name, figures in zip(SIDES, rounds, strict=True) if len(figures) > 1]
         if names:
-            spread = (f"{min(found):g} to {max(found):g}" for found in rounds if len(found) > 1)
+            spread = (
+                f"{min(figures):g} to {max(figures):g}" for figures in rounds if len(figures) > 1
+            )
             unsteady[kind] = ", ".join(map("{} in {}".format, spread, names))
             continue
         old, new = totals[kind] = rounds[0].pop(), rounds[1].pop()
@@ -276,7 +273,7 @@ def compare(base: Activity, head: Activity) -> Effects:
     if plans := [*_plans(base, head)]:
         totals["plan"] = float(len(plans)), float(len(plans))
         differ += plans
-    found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
+    replies = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
     return Effects(
         differ=tuple(differ),
         totals=totals,
@@ -287,7 +284,7 @@ def compare(base: Activity, head: Activity) -> Effects:
                 what=short(head.hide(base.hide(difference[0])), _LONGEST),
                 broken=difference[1],
             )
-            for path, difference in zip(head.paths, found, strict=True)
+            for path, difference in zip(head.paths, replies, strict=True)
             if difference
         ),
         length=min(reply["length"] for reply in head.answers[0]),
@@ -307,26 +304,26 @@ def _typical(figures: set[float]) -> set[float]:
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
     """Count what a side did in each round, by kind and text."""
-    found: dict[Any, Counts] = defaultdict(lambda: [Counter() for _ in side.events])
+    counts: dict[Any, Counts] = defaultdict(lambda: [Counter() for _ in side.events])
     for index, events in enumerate(side.events):
         for kind, text, _ in events:
-            found[kind][index][text] += 1
-    found["function"] = [Counter({"": calls}) for calls in side.calls if calls]
-    return found
+            counts[kind][index][text] += 1
+    counts["function"] = [Counter({"": calls}) for calls in side.calls if calls]
+    return counts
 
 
 def _details(
     kind: EffectKind, both: Sequence[Counts], base: Activity, head: Activity
 ) -> Iterator[RequestEffect]:
     """Yield what one side does more often than the other, the largest difference first."""
-    found = []
+    effects = []
     for text in {text for side in both for round_ in side for text in round_}:
         times = [{round_[text] for round_ in side} for side in both]
         if all(len(some) == 1 for some in times) and times[0] != times[1]:
-            found.append((text, times[0].pop(), times[1].pop()))
-    found.sort(key=lambda each: (-abs(each[2] - each[1]), each[1] > each[2], each[0]))
+            effects.append((text, times[0].pop(), times[1].pop()))
+    effects.sort(key=lambda each: (-abs(each[2] - each[1]), each[1] > each[2], each[0]))
     paths = max(1, len(head.paths))
-    for text, old, new in found[:DETAILS]:
+    for text, old, new in effects[:DETAILS]:
         place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
 

@@ -48,7 +48,7 @@ _SPACE = re.compile(r"\s+")
 _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
 _SCRATCH = re.compile(
-    r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/[0-9a-f]{8}\b/?|/(?=tmp\b))?"
+    r"[^\s'\"=]*/duetbench-tmp-\w{8}/\w{8}(?:/copy/|/[0-9a-f]{8}\b/?|/(?=tmp\b))?"
 )
 _LONGEST = 1_000
 hide: Callable[[str], str] = str  # removes private values, before anything is cut or masked
@@ -135,7 +135,7 @@ def plain(name: object) -> str:
     A path in the folder of a launch, or in the copy of a revision, is one from the application's
     own folder, or from `tmp`.
     """
-    known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", _text(name))
+    known = _SCRATCH.sub(lambda match: "" if match[0].endswith("/") else "*", _text(name))
     return _RANDOM.sub("*", known)[:_LONGEST]
 
 

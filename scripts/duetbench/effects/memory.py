@@ -99,8 +99,8 @@ def _line(make: Callable[[], object], place: tracemalloc.Frame, file: Callable[[
 
     To record its frames is slow: only what is kept gets such a look.
     """
-    found = _changes(*_snapshots(make, (0, _LOOKS), FRAMES))
-    here = {trace: change for trace, change in found.items() if trace[-1] == place}
+    changes = _changes(*_snapshots(make, (0, _LOOKS), FRAMES))
+    here = {trace: change for trace, change in changes.items() if trace[-1] == place}
     frames = max(here, key=lambda trace: here[trace].size_diff, default=(place,))
     own = next((frame for frame in reversed(frames) if file(frame.filename)), frames[-1])
     name = file(own.filename) or own.filename.rpartition("site-packages/")[2]
@@ -188,8 +188,8 @@ def _weigh(
     half = max(1, min(enough, int(_LONGER * seconds / seconds_of(make, 1))) // 2)
     snapshots = [*_snapshots(make, (half, half))]
     blocks = [Counter(trace.size for trace in snapshot.traces) for snapshot in snapshots]
-    kept = {stat.traceback: stat.count for stat in snapshots[1].statistics("traceback")}
-    places = [p for p, n in counts.items() if kept.get(p, 0) >= _CONSTANT * n * 2 * half]
+    held = {stat.traceback: stat.count for stat in snapshots[1].statistics("traceback")}
+    places = [p for p, n in counts.items() if held.get(p, 0) >= _CONSTANT * n * 2 * half]
     of_sizes = sum(
         size * _each(blocks[0][size], number - blocks[0][size], half)
         for size, number in blocks[1].items()
@@ -240,5 +240,5 @@ def _changes(
 
 def _caches() -> list[Any]:
     """List the caches that have a limit."""
-    found = (item for item in gc.get_objects() if type(item) is _CACHE)
-    return [item for item in found if item.cache_info().maxsize is not None]
+    caches = (item for item in gc.get_objects() if type(item) is _CACHE)
+    return [item for item in caches if item.cache_info().maxsize is not None]

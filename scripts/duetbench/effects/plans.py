@@ -121,7 +121,7 @@ def _ask(run: Run, text: str, status: int) -> str:
     begin, ends = "begin", ["rollback"]
     if status == _IN_TRANSACTION:
         begin, ends = f"savepoint {name}", [f"rollback to {name}", f"release {name}"]
-    number = max((int(found) for found in _PARAMETER.findall(text)), default=0)
+    number = max(map(int, _PARAMETER.findall(text)), default=0)
     values = f"({', '.join(['null'] * number)})" if number else ""
     run(begin)
     try:

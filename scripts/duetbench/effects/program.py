@@ -84,10 +84,10 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
         return seen.fields
     # What is known stays if the application does not survive the rest.
     write(folder / REPORT, seen.fields)
-    kept: Any = None
+    memory_kept: Any = None
     with suppress(BaseException):
-        kept = memory.kept(requests.make_each, paths, budget, recorder.file)
-    return replace(seen, kept=kept, loaded=recorder.loaded).fields
+        memory_kept = memory.kept(requests.make_each, paths, budget, recorder.file)
+    return replace(seen, kept=memory_kept, loaded=recorder.loaded).fields
 
 
 class _Requests:

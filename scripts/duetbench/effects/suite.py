@@ -33,7 +33,7 @@ from duetbench.core.model import EffectKind
 from duetbench.core.text import hider, short
 from duetbench.effects import answers, difference
 from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Activity, Operation
-from duetbench.host import command, proc
+from duetbench.host import command, paths
 from duetbench.host.process_session import Session
 
 PROGRAM: Final = "duetbench.effects.suite_program"
@@ -43,6 +43,7 @@ BAD: Final = "failed", "error"
 """How tests end that fail."""
 
 NO_CLIENT: Final = "no test makes a request by a client that is known here"
+_NO_CALL: Final = "no call came to an end"
 
 _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
@@ -136,7 +137,7 @@ class SuiteEffects:
 
 def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
     """Run tests, or only some of them, in a copy; raises SetupError if none ran."""
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         out, log = folder / "requests.jsonl", folder / "log"
         private = suite.private()
         (folder / SECRETS).write_text(json.dumps(private), "utf-8")
@@ -243,7 +244,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         requests=len(pairs),
         lost=sorted(made - {row.name for row in rows}),
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
-        notes=tuple(_notes(first, pairs)),
+        notes=tuple(_notes(first, pairs, calls=bool(suite.calls))),
     )
 
 
@@ -401,9 +402,12 @@ def _rise(effect: RequestEffect) -> float:
     return abs(effect.head - effect.base)
 
 
-def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
+def _notes(
+    sides: Sequence[Recording], pairs: Mapping[Key, object], *, calls: bool
+) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
+    noun, none = ("functions", _NO_CALL) if calls else ("tests", NO_CLIENT)
     for what, names in (
         ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
         ("fail on base only", [n for n in head if _only_base_fails(base, head, n)]),
@@ -412,7 +416,7 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     ):
         if names:
             shown = ", ".join(names[:_MOST_SHOWN]) + ", …" * (len(names) > _MOST_SHOWN)
-            yield f"{len(names):,} of the tests {what}: {short(shown)}"
+            yield f"{len(names):,} of the {noun} {what}: {short(shown)}"
     mixed = sum(operation.mixed for operation in sides[1].operations.values())
     if mixed:
         yield f"{mixed:,} requests that tests make at the same time are not compared"
@@ -427,4 +431,4 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
             failed = any(outcome in BAD for outcome in side.outcomes.values())
-            yield f"on {name} {NO_CLIENT}{f'; the last words: {side.said}' * failed}"
+            yield f"on {name} {none}{f'; the last words: {side.said}' * failed}"

@@ -310,9 +310,9 @@ def _django(log: Log, method: Method) -> Method:
     def call(self: Any, environ: Any) -> Any:
         with log.request(environ["REQUEST_METHOD"], environ["PATH_INFO"]) as request:
             request.read(environ)
-            found = method(self, environ)
-            _read_django(request, found)
-            return found
+            response = method(self, environ)
+            _read_django(request, response)
+            return response
 
     return call
 
@@ -321,21 +321,21 @@ def _django_async(log: Log, method: Method) -> Method:
     async def call(self: Any, scope: Any) -> Any:
         with log.request(scope["method"], scope["path"]) as request:
             request.body = None  # a stream, which is read once
-            found = await method(self, scope)
-            _read_django(request, found)
-            return found
+            response = await method(self, scope)
+            _read_django(request, response)
+            return response
 
     return call
 
 
-def _read_django(request: Request, found: Any) -> None:
-    served = getattr(found, "wsgi_request", None) or getattr(found, "asgi_request", None)
+def _read_django(request: Request, response: Any) -> None:
+    served = getattr(response, "wsgi_request", None) or getattr(response, "asgi_request", None)
     if (match := getattr(served, "resolver_match", None)) is not None:
         request.route = f"/{match.route.lstrip('^/')}"
-    content = b"" if found.streaming else found.content
+    content = b"" if response.streaming else response.content
     # Those only become headers for a server.
-    cookies = (("set-cookie", cookie.OutputString()) for cookie in found.cookies.values())
-    request.response = found.status_code, (*found.items(), *cookies), content
+    cookies = (("set-cookie", cookie.OutputString()) for cookie in response.cookies.values())
+    request.response = response.status_code, (*response.items(), *cookies), content
 
 
 CLIENTS = (
@@ -480,9 +480,10 @@ def _call(log: Log, name: str) -> None:
             body = json.dumps(make(), default=repr).encode()
             request.response = 200, (("content-type", "application/json"),), body
         log.note(name, "passed")
-    except Exception:
+    except Exception as error:
         log.note(name, "failed")
-        traceback.print_exc()
+        below = error.__traceback__ and error.__traceback__.tb_next  # without this function
+        traceback.print_exception(error.with_traceback(below))
 
 
 def _main() -> None:

@@ -18,8 +18,10 @@ from pydantic_core import ErrorDetails
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Profile
 from duetbench.core.text import visible_json
+from duetbench.host.paths import project_root, project_state
 
 MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
+MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
@@ -85,6 +87,14 @@ def save(results: Path, value: Artefact) -> Path:
     path = write(place(results, value), value)
     if not path.name.endswith(PARTIAL):
         path.with_name(path.stem + PARTIAL).unlink(missing_ok=True)
+    return path
+
+
+def save_comparison(comparison: Artefact, folder: Path | None = None) -> Path:
+    """Write a comparison, by default among this repository's; only the newest are kept there."""
+    path = save(folder or project_state(project_root()), comparison)
+    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
+        old.unlink(missing_ok=True)
     return path
 
 

@@ -4,10 +4,8 @@ Credentials of the checkout or the workflow reach git by its environment, which 
 shows.
 """
 
-import atexit
 import base64
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError
-from duetbench.host import proc
+from duetbench.host import paths
 
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 
@@ -49,27 +47,21 @@ class GitError(HistoryError):
         super().__init__(message)
 
 
-def credentials(
-    address: str, environment: Mapping[str, str], persisted: str | None = None
-) -> dict[str, str]:
-    """The environment variables that authenticate git; empty if there are no credentials.
+def credentials(address: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that authenticate git; empty if there is no token.
 
-    The workflow's token is for GitHub alone, and no other server gets it. `persisted` is the header
-    in the checkout's configuration for the remote.
+    The workflow's token is for GitHub alone, and no other server gets it.
     """
     server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
     token = environment.get(TOKEN, "").strip()
-    header = persisted
-    if token and address.startswith(f"{server}/"):
-        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-        header = f"AUTHORIZATION: basic {basic}"
-    if not header:
+    if not token or not address.startswith(f"{server}/"):
         return {}
+    basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     count = int(environment.get("GIT_CONFIG_COUNT", "0") or 0)
     return {
         "GIT_CONFIG_COUNT": str(count + 1),
         f"GIT_CONFIG_KEY_{count}": f"http.{address}.extraheader",
-        f"GIT_CONFIG_VALUE_{count}": header,
+        f"GIT_CONFIG_VALUE_{count}": f"AUTHORIZATION: basic {basic}",
     }
 
 
@@ -98,9 +90,7 @@ def revision(root: Path) -> tuple[str | None, bool]:
 
 @cache
 def _own_objects() -> Path:
-    folder = proc.make_scratch()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return paths.make_scratch()
 
 
 def elsewhere(root: Path) -> Mapping[str, str]:

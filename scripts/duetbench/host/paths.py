@@ -1,10 +1,15 @@
-"""Paths of the checkout, and of the caches outside it."""
+"""Paths of the checkout, of the caches outside it, and of temporary folders."""
 
+import atexit
+import fcntl
 import hashlib
 import os
 import re
 import shutil
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +22,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 PINS: Final = _PACKAGE / "app" / "pins"
 """The folder with what duetbench declares itself: interpreters and the load generator."""
 
+_SCRATCH: Final = f"{_NAME}-tmp-"  # begins names of folders
 _CHECKOUT: Final = _PACKAGE.parents[1]  # nothing of ours, if the package is installed
 _TABLE: Final = re.compile(rf"^\[tool\.{_NAME}[\].]", re.MULTILINE)
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
@@ -105,3 +111,52 @@ def cache_dir() -> Path:
 def state_dir() -> Path:
     """The folder for files that outlive a run and are no results: `$XDG_STATE_HOME/duetbench`."""
     return platformdirs.user_state_path(_NAME)
+
+
+@contextmanager
+def scratch(base: Path | None = None) -> Iterator[Path]:
+    """Provide a folder as of `make_scratch`; remove those of dead processes."""
+    sweep_scratch(base)
+    folder = make_scratch(base)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_scratch(base: Path | None = None) -> Path:
+    """Make an empty folder; its path has a fixed length. The caller removes it.
+
+    It is below `base`, or the folder for temporary files, in a folder of this process.
+    """
+    own = _own_scratch(base or Path(tempfile.gettempdir()), os.getpid())
+    return Path(tempfile.mkdtemp(prefix="", dir=own))
+
+
+def sweep_scratch(base: Path | None = None) -> None:
+    """Remove the folders of `make_scratch` whose processes are dead."""
+    for folder in (base or Path(tempfile.gettempdir())).glob(f"{_SCRATCH}????????"):
+        with suppress(OSError):  # another user's, or locked
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+@cache
+def _own_scratch(base: Path, process: int) -> Path:
+    """A process's folder, which it locks; the kernel releases it, however the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=base))
+    with suppress(OSError):  # no locks on this file system
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+    if not folder.exists():  # another one removed it before it was locked
+        return _own_scratch.__wrapped__(base, process)
+
+    def remove() -> None:
+        if os.getpid() == process:  # no fork of it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder

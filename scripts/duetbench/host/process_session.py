@@ -12,25 +12,30 @@ kernel gives neither its pid nor its session id to another process.
 Every session has a record, a JSON file, from before its first process starts until its end is
 proven. Its processes carry the record's mark in RLIMIT_LOCKS, a limit that Linux has not enforced
 since 2.4: processes inherit it, so a daemon that leaves its parent and session and cleans its
-environment still has the mark. If a record's owner is dead (kill -9, power cut), the processes
-that carry its mark are orphans, and no others are; `reap` ends them.
+environment still has the mark. The owner locks the file, and the kernel releases it: processes that
+carry the mark of a record without lock are orphans, and no others are; `reap` ends them.
+
+Source: pidfd_open(2), flock(2), prlimit(2).
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
+import re
 import resource
 import secrets
+import select
 import shlex
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import IO, Any, Final, Literal, Self
 
 import psutil
 from pydantic import Field, ValidationError
@@ -38,7 +43,6 @@ from pydantic import Field, ValidationError
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
 from duetbench.core.units import utc_now
-from duetbench.host import proc
 from duetbench.host.paths import state_dir
 
 Role = Literal["server", "client", "command"]
@@ -47,35 +51,30 @@ _RLIMIT_LOCKS: Final = 10  # Python's `resource` does not name it
 _MARKS: Final = 2**62  # of 2**63 values: large ones mean "unlimited"
 _MARKING: Final = threading.Lock()
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to end after the master
-_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
+_KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL; they may be in a system call
+_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `InterruptedRun` among them
 
 
 class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
 
     mark: int = Field(default_factory=lambda: secrets.randbelow(_MARKS))
-    role: Role
     argv: tuple[str, ...]
     recorded: str = Field(default_factory=utc_now)
-    owner: str = Field(default_factory=proc.owner)
 
     @property
     def path(self) -> Path:
         return _folder() / f"{self.mark}.json"
 
-    def save(self) -> None:
-        """Write its file; LaunchError harness_error if that fails."""
+    def save(self) -> IO[bytes]:
+        """Write its file, and lock it until the result is closed; raises OSError."""
         draft = self.path.with_suffix(".new")
-        try:
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(self.model_dump_json(indent=1), "utf-8")
-            draft.replace(self.path)
-        except OSError as error:
-            raise LaunchError(
-                FlagName.HARNESS_ERROR,
-                f"cannot record the session in {draft.parent}: {error.strerror}; "
-                "make the folder writable, free some disk space, or set XDG_STATE_HOME",
-            ) from error
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        file = draft.open("wb", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(self.model_dump_json(indent=1).encode())
+        draft.replace(self.path)
+        return file
 
     def spawn(
         self, argv: Sequence[str], cores: Sequence[int] | None, **how: Any
@@ -102,14 +101,13 @@ class SessionRecord(Frozen):
                 with suppress(ValueError, OSError):
                     resource.setrlimit(_RLIMIT_LOCKS, limits)
 
-    def processes(self) -> list[proc.Stat]:
+    def processes(self) -> list[psutil.Process]:
         """List the live processes that carry its mark, except this process and its parents.
 
         Those can carry it only if duetbench itself was started inside an orphaned session.
         """
-        ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
-        alive = (item for item in proc.stats() if item.pid not in ours)
-        return [item for item in alive if proc.lock_limit(item) == self.mark]
+        ours = {ancestor.pid for ancestor in psutil.Process().parents()}
+        return _living(lambda pid: pid not in ours and _mark(pid) == self.mark)
 
 
 def reap() -> list[str]:
@@ -117,14 +115,14 @@ def reap() -> list[str]:
     sentences: list[str] = []
     for path in sorted(_folder().glob("*.json")):
         try:
-            session = SessionRecord.model_validate_json(path.read_bytes())
-        except (ValidationError, OSError):  # just deleted, or from another version
-            continue
-        if not proc.is_dead(session.owner):
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                session = SessionRecord.model_validate_json(file.read())
+        except (ValidationError, OSError):  # its owner lives; just deleted; of another version
             continue
         ended: set[int] = set()
         about = f"({shlex.join(session.argv)}, started {session.recorded})"
-        if survivors := proc.kill_all(session.processes, ended):
+        if survivors := kill_all(session.processes, ended):
             pids = ", ".join(str(item.pid) for item in survivors)
             words = f"could not end process {pids}, left by an earlier run {about}; end it by hand"
             sentences.append(words)
@@ -136,6 +134,64 @@ def reap() -> list[str]:
     return sentences
 
 
+def describe(pid: int) -> str:
+    """Name a process and its command, if it still exists."""
+    try:
+        return f"process {pid} ({shlex.join(psutil.Process(pid).cmdline())})"
+    except psutil.NoSuchProcess:
+        return f"process {pid} (it has just ended)"
+
+
+def kill_all(find: Callable[[], list[psutil.Process]], killed: set[int]) -> list[psutil.Process]:
+    """Kill what `find` lists until it lists nothing, adding to `killed`; return survivors."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    # Repeated, as a process may fork between the listing and its end.
+    while (survivors := find()) and time.monotonic() < deadline:
+        for process in survivors:
+            with suppress(psutil.Error):
+                process.kill()  # not another one that has got its pid
+                killed.add(process.pid)
+        _wait_ended((item.pid for item in survivors), max(0.0, deadline - time.monotonic()))
+    return survivors
+
+
+def _wait_ended(pids: Iterable[int], timeout: float) -> bool:
+    """Wait until all processes have ended, reaped or not; False after `timeout` seconds."""
+    deadline, descriptors = time.monotonic() + timeout, list[int]()
+    with ExitStack() as stack:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                descriptors.append(os.pidfd_open(pid))
+                stack.callback(os.close, descriptors[-1])
+        for descriptor in descriptors:
+            left = min(max(0.0, deadline - time.monotonic()), 1e6)  # no select is endless
+            if not select.select([descriptor], [], [], left)[0]:
+                return False
+    return True
+
+
+def _living(belongs: Callable[[int], bool]) -> list[psutil.Process]:
+    """List the processes whose pid `belongs`, except this one and those that have ended."""
+    processes: list[psutil.Process] = []
+    for pid in psutil.pids():
+        with suppress(psutil.NoSuchProcess, OSError):
+            if pid != os.getpid() and belongs(pid):
+                process = psutil.Process(pid)
+                if process.status() not in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
+                    processes.append(process)
+    return processes
+
+
+def _mark(pid: int) -> int | None:
+    """The mark of a process of any user; None: unlimited. Raises OSError if it is gone."""
+    try:
+        return resource.prlimit(pid, _RLIMIT_LOCKS)[0]
+    except PermissionError:  # another user's, whose limits everybody may read
+        limits = Path(f"/proc/{pid}/limits").read_text("utf-8")
+        match = re.search(r"^Max file locks +(\d+)", limits, re.MULTILINE)
+        return int(match[1]) if match else None
+
+
 def _folder() -> Path:
     return state_dir() / "sessions"
 
@@ -143,12 +199,14 @@ def _folder() -> Path:
 class Session:
     """A running command with all the processes that it starts, as a context that ends them."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], record: SessionRecord, held: IO[bytes], log: Path
+    ) -> None:
         self.pid: Final = popen.pid  # also the session's id, as the master leads it
         self.record: Final = record
         self.log: Final = log
         self.started: Final = time.monotonic()
-        self._popen = popen
+        self._popen, self._held, self._owner = popen, held, os.getpid()
         self._lock = threading.RLock()
         self._exit_code: int | None = None
         self._exited = False
@@ -174,19 +232,20 @@ class Session:
         `env` is its whole environment. `recorded` replaces the command in records and errors if it
         contains private values. `append`: what the log has already stays.
 
-        LaunchError load_failed (client) or not_ready if it cannot be started, and harness_error if
-        it cannot be recorded.
+        LaunchError load_failed (client) or not_ready if it cannot be started, and OSError if it
+        cannot be recorded.
         """
-        record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
-        record.save()
+        record = SessionRecord(argv=tuple(argv if recorded is None else recorded))
+        held = record.save()
         try:
             log.touch(0o600)  # it may get private values
             with log.open("ab" if append else "wb") as output:
                 popen = record.spawn(argv, cores, env=env, cwd=cwd, stdout=output)
-                return cls(popen, record, log)
+                return cls(popen, record, held, log)
         except BaseException as error:
-            proc.kill_all(record.processes, set())
+            kill_all(record.processes, set())
             record.path.unlink(missing_ok=True)
+            held.close()
             if isinstance(error, OSError | ValueError):
                 what = f"cannot start the {role} {shlex.join(record.argv)}: {error}"
                 flag = FlagName.LOAD_FAILED if role == "client" else FlagName.NOT_READY
@@ -197,12 +256,10 @@ class Session:
         """Return the master's exit code (negative for a signal); None: it lives, or is unknown."""
         return self._observe(os.WNOHANG)
 
-    def wait(self, timeout: float | None = None) -> int | None:
+    def wait(self, timeout: float) -> int | None:
         """Wait for the master to end; None if it still lives after `timeout` seconds."""
-        if timeout is None:
-            return self._observe(0)
         if not self._exited:
-            proc.wait_ended([self.pid], max(0.0, timeout))
+            _wait_ended([self.pid], max(0.0, timeout))
         return self.poll()
 
     def stop(self, grace: float) -> list[int]:
@@ -228,8 +285,8 @@ class Session:
             return sorted(self._killed)
 
     def _end(self) -> None:
-        if survivors := proc.kill_all(self.members, self._killed):
-            names = "; ".join(proc.describe(item.pid) for item in survivors)
+        if survivors := kill_all(self.members, self._killed):
+            names = "; ".join(describe(item.pid) for item in survivors)
             raise LaunchError(
                 FlagName.STRAY_PROCESS,
                 f"expected the session of {shlex.join(self.record.argv)} to end, but SIGKILL did "
@@ -242,11 +299,12 @@ class Session:
         self._popen.returncode = self._exit_code or 0
         self._ended = True
         self.record.path.unlink(missing_ok=True)
+        self._held.close()
         atexit.unregister(self._leave)
 
     def _leave(self) -> None:
         """End the session if nobody has stopped it; a fork of this process does nothing."""
-        if proc.owner() == self.record.owner:
+        if os.getpid() == self._owner:
             with suppress(LaunchError):
                 self.stop(0)
 
@@ -256,19 +314,14 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.stop(0)
 
-    def members(self) -> list[proc.Stat]:
+    def members(self) -> list[psutil.Process]:
         """List all live processes of the session, the master first if it lives.
 
         Members have its session id, or carry its record's mark.
         """
         if self._ended:  # other processes may have the ids by now
             return []
-        others = (item for item in proc.stats() if item.pid != os.getpid())
-        mine = (
-            item
-            for item in others
-            if item.session == self.pid or proc.lock_limit(item) == self.record.mark
-        )
+        mine = _living(lambda pid: os.getsid(pid) == self.pid or _mark(pid) == self.record.mark)
         return sorted(mine, key=lambda item: (item.pid != self.pid, item.pid))
 
     def _observe(self, options: int) -> int | None:
@@ -291,9 +344,9 @@ class Session:
         if self._exited:
             return  # its orphans will not end by themselves
         os.kill(self.pid, signal.SIGTERM)
-        if not proc.wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
+        if not _wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
             return
         deadline = min(deadline, time.monotonic() + _STRAGGLERS_SECONDS)
         while members := self.members():
-            if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
+            if not _wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return

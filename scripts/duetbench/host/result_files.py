@@ -9,17 +9,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
 from duetbench.host import files, paths
 
-MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
-
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
-
-
-def save_comparison(comparison: Comparison, folder: Path | None = None) -> Path:
-    """Write a comparison, by default among this repository's; only the newest are kept there."""
-    path = files.save(folder or paths.project_state(paths.project_root()), comparison)
-    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
-        old.unlink(missing_ok=True)
-    return path
 
 
 def runs(results: Path) -> list[Path]:
@@ -41,8 +31,8 @@ def find(name: str, results: Path, kind: type[Run | Comparison] = Run) -> Path:
         return _latest(results, kind)
     if (path := Path(name)).is_file():
         return path
-    kept = paths.state_dir().glob("projects/*")
-    known = _ids(Run, results) | _ids(Comparison, *kept, results)
+    projects = paths.state_dir().glob("projects/*")
+    known = _ids(Run, results) | _ids(Comparison, *projects, results)
     matching = [name] if name in known else [id_ for id_ in known if name in id_]
     if len(matching) > 1:
         raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
@@ -55,16 +45,16 @@ def find(name: str, results: Path, kind: type[Run | Comparison] = Run) -> Path:
 
 
 def _latest(results: Path, kind: type[Run | Comparison]) -> Path:
-    found, root = {path.stem: path for path in runs(results)}, paths.project_root()
+    files_by_id, root = {path.stem: path for path in runs(results)}, paths.project_root()
     if kind is Comparison:
-        found |= _ids(Comparison, paths.project_state(root), results)
-    if not found:
+        files_by_id |= _ids(Comparison, paths.project_state(root), results)
+    if not files_by_id:
         place = root if kind is Comparison else results / "runs"
         raise RecordError(
             f"{place}: no run has been recorded, and no comparison; make one: duetbench run or "
             "duetbench compare. Those of another repository go by their ids"
         )
-    return found[max(found)]  # names begin with their time
+    return files_by_id[max(files_by_id)]  # names begin with their time
 
 
 def load(name: str | Path, results: Path, kind: type[Run | Comparison] = Run) -> Run | Comparison:
@@ -89,6 +79,6 @@ def find_comparison(name: str, results: Path) -> Comparison | None:
 
 def _ids(kind: type[Run | Comparison], *folders: Path) -> dict[str, Path]:
     """The files of a kind by their id; a finished one comes before an unfinished one."""
-    found = (path for folder in folders for path in reversed(files.paths(kind, folder)))
-    ids = {path.name.removesuffix(".json").removesuffix(".partial"): path for path in found}
+    results = (path for folder in folders for path in reversed(files.paths(kind, folder)))
+    ids = {path.name.removesuffix(".json").removesuffix(".partial"): path for path in results}
     return dict(sorted(ids.items()))

@@ -11,31 +11,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from duetbench.core.errors import InterruptedRun
+
 HANDLED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that interrupt a run."""
 
 _AGAIN_S: Final = 0.05
 """Seconds after which a signal that arrived in a finaliser is sent again; it has ended by then."""
-
-
-class InterruptedRun(SystemExit):
-    """The user stopped the run; `advice` says what is kept and how to continue.
-
-    It is a `SystemExit`, because asyncio swallows any other exception that a signal handler raises
-    in one of its callbacks, and the run would continue.
-    """
-
-    def __init__(self, signum: int) -> None:
-        self.signal = signal.Signals(signum)
-        self.advice = ""
-        super().__init__(self.exit_code)
-
-    def __str__(self) -> str:
-        return self.signal.name
-
-    @property
-    def exit_code(self) -> int:
-        return 128 + self.signal
 
 
 @contextmanager

@@ -3,83 +3,76 @@
 CPU is a difference between two edges, from the CPU clock of each process (ns, ended threads
 included) if the kernel offers it, else from the ticks of /proc/<pid>/stat.
 
-Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
+Source: proc(5); clock_getcpuclockid(3); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import psutil
 
-from duetbench.host import proc
-
 COURSE_SECONDS: Final = 0.2
 """Seconds between two readings of anonymous memory."""
 
-Members = Callable[[], Sequence[proc.Stat]]
+Members = Callable[[], Sequence[psutil.Process]]
+_CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _INTERVAL: Final = 1.0  # s between two samples of memory
 _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A process tree at one moment of the monotonic clock (s)."""
+    """A process tree at one moment of the monotonic clock (s).
+
+    `cpu` are the CPU seconds of its processes so far, and of the children that they have waited
+    for: who starts or ends between two edges counts in their difference.
+    """
 
     at: float
-    processes: tuple[proc.Stat, ...]
-
-    @property
-    def pids(self) -> frozenset[int]:
-        return frozenset(process.pid for process in self.processes)
-
-
-def cpu_between(a: Edge, b: Edge) -> float:
-    """Compute the CPU seconds of a process tree from edge `a` to the later edge `b`.
-
-    A process that started in between counts from 0. The usage after `a` of a process that ended
-    counts if its parent waited for it.
-    """
-    before, after = ({(p.pid, p.start): p for p in edge.processes} for edge in (a, b))
-    cpu = 0.0
-    for identity, now in after.items():
-        cpu += now.cpu
-        if then := before.get(identity):
-            # The children's time includes the whole life of those that have ended.
-            children = (p for identity, p in before.items() if identity not in after)
-            earlier = sum(p.cpu for p in children if p.parent == now.pid)
-            cpu += max(0.0, now.children - then.children - earlier) - then.cpu
-    return cpu
+    cpu: float
+    pids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySample:
-    """PSS of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
-
-    `pss` is None if that of a process is not readable.
-    """
+    """PSS of a process tree (bytes) and its threads at one moment of the monotonic clock (s)."""
 
     at: float
     pids: tuple[int, ...]
-    pss: int | None
+    pss: int
     threads: int
 
 
 def edge(members: Members) -> Edge:
     """Read the CPU of a session's processes now."""
-    stats = members()
+    living, cpu = members(), 0.0
     # The clocks come first and close together: the moment refers to them.
     at = time.monotonic()
-    clocks = [proc.cpu_clock(item.pid) for item in stats]
+    clocks = [cpu_clock(process.pid) for process in living]
     at = (at + time.monotonic()) / 2
-    processes = tuple(
-        stat if clock is None else replace(stat, cpu=clock)
-        for stat, clock in zip(stats, clocks, strict=True)
-    )
-    return Edge(at, processes)
+    for process, clock in zip(living, clocks, strict=True):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            cpu += times.user + times.system if clock is None else clock
+            cpu += times.children_user + times.children_system
+    return Edge(at, cpu, frozenset(process.pid for process in living))
+
+
+def cpu_clock(pid: int) -> float | None:
+    """The CPU seconds of a whole process so far, ns resolution; None if unavailable.
+
+    The clock includes ended threads, which the sum over /proc/<pid>/task/*/schedstat loses. For a
+    running thread it may lag by one scheduler tick. clock_getcpuclockid(3) computes the same id.
+    """
+    try:
+        nanoseconds = time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError:
+        return None
+    return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
 class TreeSampler:
@@ -112,18 +105,16 @@ class TreeSampler:
         """Compute the metrics of memory and threads between two moments of the monotonic clock.
 
         Idle is the first sample of all, taken before the load. The others are those within the
-        window, or the last one before its end if there are none. What is not readable is left out.
+        window, or the last one before its end if there are none.
         """
         first, *_ = self.samples
         last = [s for s in self.samples if s.at <= end] or [first]
         inside = [s for s in last if s.at >= start] or last[-1:]
-        metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
-        if first.pss is not None:
-            metrics["pss_idle"] = first.pss
-        readable = [sample.pss for sample in inside if sample.pss is not None]
-        if len(readable) == len(inside):
-            metrics["pss_steady"] = statistics.median(readable)
-        return metrics
+        return {
+            "threads_peak": max(sample.threads for sample in inside),
+            "pss_idle": first.pss,
+            "pss_steady": statistics.median(sample.pss for sample in inside),
+        }
 
 
 def anonymous(pids: Sequence[int]) -> int:
@@ -141,14 +132,10 @@ def anonymous(pids: Sequence[int]) -> int:
 
 def memory_of(members: Members) -> MemorySample:
     """Read the memory of a session's processes now."""
-    sizes: dict[proc.Stat, int] = {}
-    readable = True
+    pids, pss, threads = list[int](), 0, 0
     for process in members():
         with suppress(psutil.NoSuchProcess):
-            try:
-                sizes[process] = psutil.Process(process.pid).memory_full_info().pss
-            except psutil.AccessDenied:
-                sizes[process], readable = 0, False
-    threads = sum(process.threads for process in sizes)
-    pids = tuple(process.pid for process in sizes)
-    return MemorySample(time.monotonic(), pids, sum(sizes.values()) if readable else None, threads)
+            pss += process.memory_full_info().pss
+            threads += process.num_threads()
+            pids.append(process.pid)
+    return MemorySample(time.monotonic(), tuple(pids), pss, threads)

@@ -74,7 +74,7 @@ def attribute(
     return Attribution(
         case=case.id,
         asked=None if case_names.name(case.id).known else case_names.of(case).what,
-        python=" → ".join(dict.fromkeys(f"{one.version}{one.suffix}" for one in pythons)),
+        python=" → ".join(dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)),
         packages=tuple(
             move
             for move in affected.package_changes(base.testbed, head.testbed)
@@ -98,8 +98,10 @@ def _profiles(
         with ExitStack() as stack:
             started = [stack.enter_context(in_process.program(side)) for side in sides]
             # The padding is no multiple of what memory is aligned to.
-            collect = [stack.enter_context(profiling.profile(one, 23 * run)) for one in started]
-            turns.append([one() for one in collect])
+            collect = [
+                stack.enter_context(profiling.profile(client, 23 * run)) for client in started
+            ]
+            turns.append([finish() for finish in collect])
     return list(zip(*turns, strict=True))
 
 
@@ -117,7 +119,7 @@ def _named(side: SideCase, profiles: Sequence[Profile]) -> list[Profile]:
         Path(counted.__file__).resolve().parents[2]: DRIVER,
     }
     name = cache(lambda name: name_of(name, packages, owners, folders))
-    return [one.rename(name) for one in (profiling.median(profiles), *profiles)]
+    return [profile.rename(name) for profile in (profiling.median(profiles), *profiles)]
 
 
 def name_of(
@@ -150,8 +152,8 @@ def name_of(
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     """The case that moved most surely in what requests execute, on both sides; None: none did."""
     served = {pair.case.id: pair.sides for pair in sides.pairs}
-    found = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
-    return served[found.case] if found else None
+    finding = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
+    return served[finding.case] if finding else None
 
 
 _MOST: Final = 4

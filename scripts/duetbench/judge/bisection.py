@@ -250,20 +250,20 @@ def _change(comparison: Comparison, whole: Finding, middle: float) -> float:
     A case that the states cannot affect has none of it. What is not decided is known if it surely
     lies on one side of the middle.
     """
-    found = comparison.of(whole.case, whole.subject)
+    finding = comparison.of(whole.case, whole.subject)
     case = next((each for each in comparison.cases if each.case.id == whole.case), None)
-    if found is None and (case.effects and whole.exact if case else not comparison.missing):
+    if finding is None and (case.effects and whole.exact if case else not comparison.missing):
         return 0.0
-    if found is None or means_of(found) != means_of(whole):
+    if finding is None or means_of(finding) != means_of(whole):
         raise DuetbenchError(_why(comparison, whole.subject) or _why(comparison) or "not measured")
-    sure = found.interval is not None and found.interval.excludes(math.exp(middle))
-    if found.verdict is Verdict.UNKNOWN and not sure:
+    sure = finding.interval is not None and finding.interval.excludes(math.exp(middle))
+    if finding.verdict is Verdict.UNKNOWN and not sure:
         raise DuetbenchError("undecided")
-    return _amount(found)
+    return _amount(finding)
 
 
 def _why(comparison: Comparison, subject: str = "") -> str:
     """Say why there is no figure, of a subject or of any."""
-    found = [each.why for each in comparison.findings if subject in ("", each.subject)]
+    reasons = [each.why for each in comparison.findings if subject in ("", each.subject)]
     missing = [each.reason for each in comparison.missing]
-    return next(filter(None, found if subject else (*found, *missing, *comparison.notes)), "")
+    return next(filter(None, reasons if subject else (*reasons, *missing, *comparison.notes)), "")

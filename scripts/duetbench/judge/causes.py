@@ -181,17 +181,17 @@ def search_locks(
 
     def state(moving: State) -> tuple[str, str]:
         """Label a mixed lock; SetupError: a package has neither of its versions there."""
-        found = versions(text := mixed(moving))
+        locked = versions(text := mixed(moving))
         for name in releases:
-            if found.get(name) not in {old[name], new[name]}:
-                raise SetupError(f"{name} would be {found.get(name, 'gone')}")
+            if locked.get(name) not in {old[name], new[name]}:
+                raise SetupError(f"{name} would be {locked.get(name, 'gone')}")
         return f"{stack} with {', '.join(sorted(moving)) or 'nothing'} moved", text
 
-    def look(before: State, after: State, extent: Extent, told: Reporter) -> Comparison:
+    def look(before: State, after: State, extent: Extent, progress: Reporter) -> Comparison:
         def prepare(_project: object, _contrast: Contrast, scope: Scope) -> Sides:
             return preparation.of_locks(subject, stack, state(before), state(after), scope)
 
-        comparison = compare(subject, Contrast(), extent, told, prepare=prepare)
+        comparison = compare(subject, Contrast(), extent, progress, prepare=prepare)
         findings = [row for row in comparison.findings if metric in ("", row.subject)]
         return comparison.model_copy(update={"findings": tuple(findings)})
 

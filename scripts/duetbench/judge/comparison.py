@@ -19,30 +19,35 @@ from duetbench.app.testbed import server_of
 from duetbench.app.workspace import prepare_all
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
+    ANSWER,
     Attribution,
     CaseComparison,
     Comparison,
     Coverage,
     Duet,
+    Finding,
     Instructions,
 )
-from duetbench.core.errors import RecordError, SetupError
+from duetbench.core.errors import InterruptedRun, RecordError, SetupError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import ResultStatus
+from duetbench.core.model import ResultStatus, Verdict
 from duetbench.core.units import utc_now
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen
-from duetbench.host import files, paths, result_files
-from duetbench.host.signals import InterruptedRun
+from duetbench.host import files, paths
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
+from duetbench.judge.findings import sort
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 
 DEFAULT_SEED: Final = 1
+
+OBSERVING: Final = 1 / 4
+"""Share of the budget in which requests are observed, if servers are loaded or counted as well."""
 
 COUNTING: Final = 1 / 2
 """Share of the budget for instruction counts, with what prepares both sides: they are an answer."""
@@ -136,7 +141,7 @@ def compare(
         comparison = session.measure(place)
         if why := explain(comparison, both):
             comparison = comparison.model_copy(update={"why": why})
-            result_files.save_comparison(comparison, place)
+            files.save_comparison(comparison, place)
         return comparison
 
 
@@ -184,7 +189,8 @@ class Session(Loop):
             self.sides = replace(self.sides, pairs=starting(self.sides.pairs))
             return
         with reporter.step("requests", "observing what one does on both sides"):
-            self.seen = effects.observe(self.sides.to_observe, budget=extent.seconds)
+            share = 1 if extent.only == "effects" else OBSERVING
+            self.seen = effects.observe(self.sides.to_observe, seconds=share * self.budget)
         if extent.only != "effects":
             self.sides = affected.find(both, diff, self.seen.loaded, everything=extent.everything)
             self.coverage = affected.cover(self.sides, diff, self.seen.entered)
@@ -211,14 +217,14 @@ class Session(Loop):
             self.note(f"interrupted by {interruption} at {utc_now()}")
             partial = self.comparison("partial")
             try:
-                result_files.save_comparison(partial, folder)
+                files.save_comparison(partial, folder)
             except RecordError as error:  # a full disk must not hide the results
                 self.reporter.note(f"not saved: {error}")
             raise InterruptedComparison(interruption.signal, partial) from interruption
         finally:
             self.reporter.end()
         complete = self.comparison("partial" if self.lacking else "complete")
-        result_files.save_comparison(complete, folder)
+        files.save_comparison(complete, folder)
         return complete
 
     @property
@@ -311,12 +317,27 @@ class Session(Loop):
                 )
                 for pair in pairs
             ),
-            findings=rule.judge(pairs, self.limits, loaded=not extent.only),
+            findings=self._judge(),
             reproduce=self.reproduce,
             to_repeat=self.to_repeat if self.reproduce else (),
             nothing=sides.empty_reason,
             notes=tuple(self.notes),
         )
+
+    def _judge(self) -> tuple[Finding, ...]:
+        """Judge what is known; if nothing else is asked for, what was not observed is unknown."""
+        known = rule.judge(self.sides.pairs, self.limits, loaded=not self.extent.only)
+        unknown = [
+            Finding(
+                case=case,
+                subject=ANSWER,
+                verdict=Verdict.UNKNOWN,
+                why=why,
+                lack="time" if why == effects.NO_TIME else "",
+            )
+            for case, why in self.seen.reasons.items()
+        ]
+        return sort([*known, *unknown]) if self.extent.only == "effects" else known
 
 
 def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:

@@ -17,19 +17,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
-from duetbench.core.protocol import (
-    DUET_WARM_UP,
-    GENERATOR,
-    PROBES,
-    SLOW_SECONDS,
-    UNIT_REQUESTS,
-    drain,
-    duet_load,
-    start,
-)
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons
+from duetbench.load.loads import DUET_WARM_UP, GENERATOR, PROBES, drain, duet_load, start
+from duetbench.load.server import SLOW_SECONDS, UNIT_REQUESTS
 
 Take = Callable[..., tuple[Duet, ...]]
 """Takes a sample of each of some pairs; see `instruments.Real.duets`."""

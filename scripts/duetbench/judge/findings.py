@@ -83,12 +83,12 @@ def of_effects(case: Case, effects: Effects) -> tuple[Finding, ...]:
 def _of_request(case: str, effects: Effects) -> Iterator[Finding]:
     for kind in (*effects.totals, *effects.unsteady):
         yield _of_kind(case, effects, kind)
-    kept = {"base": effects.kept_base, "head": effects.kept_head}
+    memories = {"base": effects.kept_base, "head": effects.kept_head}
     update = _of_memory(effects)
-    if update or any(memory and memory.course == "constant" for memory in kept.values()):
+    if update or any(memory and memory.course == "constant" for memory in memories.values()):
         fields = {"case": case, "subject": KEPT, "verdict": Verdict.SAME, **update}
-        fields["exact"] = not any(memory and memory.loaded for memory in kept.values())
-        for side, memory in kept.items():
+        fields["exact"] = not any(memory and memory.loaded for memory in memories.values())
+        for side, memory in memories.items():
             if memory is not None:
                 fields[side] = memory.bytes if memory.course == "constant" else 0.0
                 fields["place"] = memory.place or fields.get("place", "")
@@ -205,8 +205,8 @@ def _tier(finding: Finding) -> float:
         **dict.fromkeys(INSIDE - {"function"}, 7),
     }
     places = {str(kind): place for place, kind in enumerate(TELLING)}
-    told = 2 if subject in METRICS else 3 + places.get(subject, len(TELLING)) / (1 + len(TELLING))
-    return own.get(subject, told)
+    place = 2 if subject in METRICS else 3 + places.get(subject, len(TELLING)) / (1 + len(TELLING))
+    return own.get(subject, place)
 
 
 # What a check does with it.

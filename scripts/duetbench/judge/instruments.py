@@ -25,11 +25,11 @@ from duetbench.app.testbed import SideCase, Testbed, server_of
 from duetbench.core.comparison import Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
-from duetbench.core.protocol import duet_load
 from duetbench.counts import counted
-from duetbench.host import cache, command, paths, proc
+from duetbench.host import cache, command, paths
 from duetbench.judge.pairs import Mode, Pair
 from duetbench.load import duet, launch
+from duetbench.load.loads import duet_load
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""
@@ -109,8 +109,8 @@ def by_turns(
     launches = [launch(side) for side in sides[::step]]
     before, after = launches[::step]
     flags = [
-        tuple(flag for flag in one.flags if flag.name != FlagName.NOT_STEADY)
-        for one in (before, after)
+        tuple(flag for flag in side.flags if flag.name != FlagName.NOT_STEADY)
+        for side in (before, after)
     ]
     void = any(flag.kind == "void" for some in flags for flag in some)
     return Duet(
@@ -135,10 +135,10 @@ class Rotation:
         self._turns: Counter[Hashable] = Counter()
         base = paths.cache_dir()
         base.mkdir(parents=True, exist_ok=True)
-        proc.sweep_scratch(base)
+        paths.sweep_scratch(base)
         if command.free_gb(base) < ROOM_GB:
             self.copies = 0
-        self._folder = proc.make_scratch(base)
+        self._folder = paths.make_scratch(base)
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:

@@ -89,8 +89,8 @@ class CaseDuets:
         """What one request does, and what load says of the memory that it keeps."""
         if self.seen is None:
             return None
-        kept = {"base": self.seen.kept_base, "head": self.seen.kept_head}
-        decided = {f"kept_{side}": decide(kept[side], self.all, side) for side in SIDES}
+        memories = {"base": self.seen.kept_base, "head": self.seen.kept_head}
+        decided = {f"kept_{side}": decide(memories[side], self.all, side) for side in SIDES}
         return self.seen.model_copy(update=decided)
 
     def conclude(self) -> None:
@@ -123,7 +123,7 @@ class CaseDuets:
         """Whether a figure depends on how long the load lasts."""
         if METRICS[metric].concern in {"latency", "tail"}:
             return self.overloaded
-        leaks = any(duet.growth(side) for duet in self.usable for side in SIDES)
+        leaks = any(duet.grows for duet in self.usable)
         return METRICS[metric].unit == "B" and leaks
 
     def logs(self, metric: str) -> Logs:
@@ -259,7 +259,7 @@ def _overloads(duet: Duet) -> bool:
     return all(any(f.name is FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
 
 
-def decide(kept: KeptMemory | None, duets: Sequence[Duet], side: SideName) -> KeptMemory | None:
+def decide(memory: KeptMemory | None, duets: Sequence[Duet], side: SideName) -> KeptMemory | None:
     """Decide by the load of duets whether requests in process, which were fewer, showed a leak.
 
     Each duet has what a side keeps per request in the second half of its load. A cache keeps as
@@ -269,16 +269,16 @@ def decide(kept: KeptMemory | None, duets: Sequence[Duet], side: SideName) -> Ke
     metrics = (duet.metrics(side) for duet in duets)
     # What a duet prevents has no figures of it, and no number of requests.
     figures = [row for row in metrics if {"memory_per_request", "requests"} <= row.keys()]
-    if kept is None or kept.course != "constant" or len(figures) < 2:
-        return kept
+    if memory is None or memory.course != "constant" or len(figures) < 2:
+        return memory
     rates = np.array([row["memory_per_request"] for row in figures])
     requests = int(sum(row["requests"] for row in figures)) // len(duets)
     half = student(len(rates) - 1) * float(rates.std(ddof=1)) / len(rates) ** 0.5
-    shows, refutes = rates.mean() - half > kept.bytes / 2, rates.mean() + half < kept.bytes / 2
-    if requests <= kept.requests or not (shows or refutes):
-        return kept
+    shows, refutes = rates.mean() - half > memory.bytes / 2, rates.mean() + half < memory.bytes / 2
+    if requests <= memory.requests or not (shows or refutes):
+        return memory
     course = "constant" if shows else "fills"
-    return kept.model_copy(update={"course": course, "requests": requests, "loaded": True})
+    return memory.model_copy(update={"course": course, "requests": requests, "loaded": True})
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:

@@ -109,11 +109,11 @@ def wants(duets: CaseDuets, limits: Limits) -> bool:
     """Whether a case needs another duet: one of its leading metrics is not decided."""
     if duets.void or len(duets.usable) >= MOST or len(duets.all) >= PATIENCE * MOST:
         return False
-    found = {metric: evidence(duets, metric, limits) for metric in duets.leading}
-    moved = {metric for metric, of in found.items() if of and of.early == "moved"}
+    known = {metric: evidence(duets, metric, limits) for metric in duets.leading}
+    moved = {metric for metric, of in known.items() if of and of.early == "moved"}
     return any(
         not (of and of.early)
-        for metric, of in found.items()
+        for metric, of in known.items()
         if metric in duets.metrics and not _follows(duets, metric, moved)
     )
 
@@ -123,21 +123,21 @@ def judge(
 ) -> tuple[Finding, ...]:
     """Judge all that was seen so far, at any time; `loaded`: whether duets were asked for."""
     samples = {of.case.id: of for of in cases if loaded}
-    found = [finding for findings in of_duets(samples, limits).values() for finding in findings]
+    judged = [finding for findings in of_duets(samples, limits).values() for finding in findings]
     if as_one := together(samples, limits):
-        found.append(as_one)
+        judged.append(as_one)
     for of in cases:
         if of.effects:
-            found += of_effects(of.case, of.effects)
+            judged += of_effects(of.case, of.effects)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
             if loaded and counted.moved:  # duets decide what that costs
                 counted = counted.model_copy(update={"verdict": Verdict.DIFFERENT})
-            found.append(counted)
+            judged.append(counted)
         elif of.counts is not None:
             unknown = {"verdict": Verdict.UNKNOWN, "why": of.counts}
-            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **unknown))
-    return sort(found)
+            judged.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **unknown))
+    return sort(judged)
 
 
 def of_duets(
@@ -158,16 +158,16 @@ def of_duets(
     # The number of all corrects the p values of each.
     moved, same = adjust([of.moved for *_, of in all_]), adjust([of.same for *_, of in all_])
     known: dict[str, dict[str, tuple[Evidence, State]]] = {key: {} for key in samples}
-    for (key, metric, of), one, other in zip(all_, moved, same, strict=True):
-        late: State = "moved" if one <= RATE else "same" if other <= RATE else None
+    for (key, metric, of), moved_p, other in zip(all_, moved, same, strict=True):
+        late: State = "moved" if moved_p <= RATE else "same" if other <= RATE else None
         known[key][metric] = of, of.early or late
     return {key: tuple(_of_case(key, samples[key], limits, of)) for key, of in known.items()}
 
 
 def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Finding | None:
     """Test whether CPU per request moved in all cases as one: each case is a sample."""
-    found = (evidence(duets, CPU, limits) for duets in samples.values() if not duets.void)
-    logs, limit = np.array([of.sample.mean for of in found if of]), limits["cpu"]
+    known = (evidence(duets, CPU, limits) for duets in samples.values() if not duets.void)
+    logs, limit = np.array([of.sample.mean for of in known if of]), limits["cpu"]
     if len(logs) < 2:
         return None
     of = Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)), len(logs) - 1)

@@ -28,7 +28,7 @@ from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
 from duetbench.effects.suite import SuiteEffects
-from duetbench.host import files, machine, paths, result_files
+from duetbench.host import files, machine, paths
 from duetbench.judge import affected
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_effects, of_instructions, sort
@@ -137,7 +137,7 @@ def compare(
         nothing="" if cases else nothing,
         notes=(*seen.notes, *uncounted, *([] if equal else _made(seen, calls))),
     )
-    result_files.save_comparison(comparison, paths.project_state(root))
+    files.save_comparison(comparison, paths.project_state(root))
     return comparison
 
 

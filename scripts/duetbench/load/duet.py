@@ -19,22 +19,36 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Load
-from duetbench.core.protocol import DUET_SECONDS, DUET_WAVES, duet_load
+from duetbench.core.model import Case, Load
 from duetbench.host import tree_usage
-from duetbench.load.launch import Observation
-from duetbench.load.side_run import QUEUE_SECONDS, SideRun
+from duetbench.load.launch import Observation, WarmUp
+from duetbench.load.loads import (
+    DUET_SECONDS,
+    DUET_WARM_UP,
+    DUET_WAVES,
+    QUEUE_SECONDS,
+    below_saturation,
+    duet_load,
+    in_time,
+)
+from duetbench.load.oha import WAVE_SECONDS, Burst
+from duetbench.load.server import UNIT_REQUESTS, Serving
 
-UNSATURATED: Final = 0.5
-"""Largest share of the server cores that both servers of a duet use if their handlers wait. With
-more, a queue would hide what a user feels: ten per cent more of a wait."""
+LEAST_WAIT: Final = 0.001
+"""Seconds of an answer in which neither server nor client computes, from which its handler waits.
+Less is the kernel's hand-over between them."""
 
+REPEATED: Final = 12
+"""Requests that show how much of a waiting one is work: the first ones to a server cost more."""
+
+_TWICE: Final = 1.6  # times a single request from which some at once are two waves
 _POLL_SECONDS: Final = 0.02
 _SHARED: Final = ("pss_idle", "pss_steady")  # metrics that the other side's server makes smaller
 
@@ -51,7 +65,7 @@ def perform(
 
     All run on one launch of each side, numbered from `order`. The first duet that fails is the
     last, unless only its answers were wrong. A side's server writes to the file `log(side)`.
-    InterruptedRun leaves nothing running. Raises ValueError if cases cannot share a server.
+    InterruptedRun leaves nothing running. All cases have the same `server_of`.
     """
     began = time.monotonic()
     loads = [duet_load(head.case, seconds) for _, head in pairs]
@@ -80,28 +94,83 @@ def own_memory(
 
     `beside` and `alone` sample one server: at the end of the duet, and after the other's end.
     """
-    if not alone.pids or beside.pss is None or alone.pss is None:
+    if not alone.pids:
         return {}
     gain = alone.pss - beside.pss
     return {name: metrics[name] + gain for name in _SHARED if name in metrics}
 
 
-def in_time(seconds: float, least: int) -> int:
-    """The most connections that get their answers within `QUEUE_SECONDS`.
+class SideRun(Serving):
+    """The server of one side of a running duet, with what its first requests showed."""
 
-    A request needs the cores for `seconds` s, and the server works on `least` at once.
-    """
-    return max(least, math.floor(QUEUE_SECONDS / max(seconds, 1e-6)))
+    burst: Burst
+    warm_up: WarmUp
 
+    def __init__(
+        self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
+    ) -> None:
+        self.name = name
+        self.beside: tree_usage.MemorySample | None = None  # at the end of the last duet
+        self.cases = [
+            part.case.model_copy(update={"load": load})
+            for part, load in zip(launched, loads, strict=True)
+        ]
+        super().__init__(replace(launched[0], case=self.cases[0]), log)
 
-def below_saturation(busy: float, cores: int, slots: int) -> int:
-    """The most connections of waiting handlers that leave the server cores half idle; 0: none do.
+    def take(self, case: Case) -> None:
+        super().take(case)
+        self.declared = case.load
+        self.work = 0.0  # core time of a request to the idle server, s
+        self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
+        self.blocked = 0.0  # of its time, in which further requests have to wait, s
+        self.metrics: dict[str, float] = {}
 
-    `busy` is the share of its time in which one request at a time to each server computes; `slots`
-    are the requests that a server handles at once (0: any number).
-    """
-    most = math.floor(UNSATURATED * cores / max(busy, 1e-6))
-    return min(most, slots or most)
+    def probe(self) -> None:
+        """Check answers of the idle server, and measure the core time and the wait of one.
+
+        The first request may import something, so a target that seems slow gets more requests.
+        """
+        self.work = waited = math.inf
+        for repeats in (UNIT_REQUESTS, REPEATED):
+            before, earlier = self.edge(), len(self.answers)
+            self.verify(1 if self.slow else repeats)
+            answers, used = self.answers[earlier:], max(0.0, self.edge().cpu - before.cpu)
+            self.work = min(self.work, used / len(answers))
+            waited = min(waited, *(answer.waited for answer in answers))
+            self.wait = waited - self.work
+            light = self.work * self.case.load.connections <= QUEUE_SECONDS and not self.waits
+            if light or self.testbed.subject.fixed:
+                return
+        if self.waits:
+            # One more than it works on at once takes twice as long if they are answered in turn.
+            single = self.wait + self.work
+            with Burst(self.client, WAVE_SECONDS, self.least + 1) as burst:
+                self.blocked = single * (burst.collect().seconds > _TWICE * single)
+
+    @property
+    def least(self) -> int:
+        """Requests that it works on at once, at least."""
+        return self.case.workers * (self.case.threads or 1)
+
+    @property
+    def single(self) -> float:
+        """Seconds of a request to the idle server."""
+        return self.work + max(0.0, self.wait)
+
+    @property
+    def waits(self) -> bool:
+        """Whether its handler spends more time on waiting than on computing."""
+        return self.wait > max(LEAST_WAIT, self.work)
+
+    def begin_warm_up(self, stack: ExitStack, *, slow: bool) -> None:
+        """Start the requests of a warm-up; a wave of them if either side is slow."""
+        seconds = WAVE_SECONDS if slow else DUET_WARM_UP
+        self.burst = stack.enter_context(Burst(self.client, seconds, self.case.slots))
+
+    def end_warm_up(self) -> None:
+        with self.burst:
+            warm = self.burst.collect()
+        self.warm_up = WarmUp(warm.seconds, (warm.rate,), steady=True)
 
 
 class _Duets:

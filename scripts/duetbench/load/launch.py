@@ -5,19 +5,21 @@ Duets use the same observation under load, and derive figures and flags from it 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from duetbench.app.testbed import SideCase
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Launch
-from duetbench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, tree_usage
-from duetbench.load import oha, oha_results, validity, verify, warmup
-from duetbench.load.server import Serving
+from duetbench.load import oha, oha_results, validity, verify
+from duetbench.load.server import SLOW_SECONDS, UNIT_REQUESTS, Serving
 from duetbench.load.validity import Facts
 from duetbench.load.verify import right_sizes
 
@@ -35,6 +37,18 @@ SPOT_SHARE: Final = 4000
 With its connection a check costs a server the core time of about three requests, but counts as one:
 CPU per request is at most 0.06 % too high.
 """
+
+WINDOW_SECONDS = 0.4
+"""Length of a launch's warm-up window, s; tests shorten it."""
+
+RATE_WINDOWS: Final = 2
+"""Windows that warm up a load with a rate: thousands of requests, more than it will send."""
+
+STEADY_WINDOWS: Final = 5
+MOST_WINDOWS: Final = 10
+STEADY_SPREAD: Final = 0.05
+"""Largest distance of a window's throughput from the mean, and largest fitted change, as shares.
+Windows of one second differ by 1 to 2 % on a quiet two-core machine."""
 
 _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 _PORT_SECONDS: Final = 0.002  # between looks at a port: 0.4 % of half a second
@@ -83,18 +97,62 @@ def start(side: SideCase, log: Path) -> Launch:
         tree, memory = serving.edge(), tree_usage.memory_of(serving.session.members)
         serving.meet()
         figures = {
-            "start_cpu": sum(process.cpu + process.children for process in tree.processes),
+            "start_cpu": tree.cpu,
             "start_time": seconds,
             "import_time": serving.import_time,
+            "pss_start": memory.pss,
         }
-        if memory.pss is not None:
-            figures["pss_start"] = memory.pss
     return serving.result(figures)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Result of a warm-up: good answers/s by window; `steady`: the limit did not end it."""
+
+    seconds: float
+    windows: tuple[float, ...]
+    steady: bool
+
+
+def is_steady(windows: Sequence[float]) -> bool:
+    """Whether the last five windows lie within 5 % of their mean, without a trend.
+
+    A slow climb would pass the first test, so the change of a fitted line has the same limit.
+    """
+    if len(windows) < STEADY_WINDOWS:
+        return False
+    last = np.asarray(windows[-STEADY_WINDOWS:], dtype=np.float64)
+    mean = float(last.mean())
+    if mean <= 0:
+        return False
+    slope = float(np.polyfit(np.arange(STEADY_WINDOWS), last, 1)[0])
+    change = abs(slope) * (STEADY_WINDOWS - 1)
+    spread = float(np.abs(last - mean).max())
+    # Rounding must not decide about a window exactly on the limit.
+    return max(spread, change) <= STEADY_SPREAD * mean * (1 + 1e-9)
+
+
+def warm_up(client: oha.Client, *, slots: int | None = None, once: bool = False) -> WarmUp:
+    """Load the server in windows until its throughput is steady, or ten windows are over.
+
+    Each window is a burst, with about 20 ms between two of them, over no more connections than
+    `slots`. `once`: a wave is enough, as of a handler for which windows are too short. LaunchError
+    as of `Burst.collect`, at the first wrong answer.
+    """
+    began, window = time.monotonic(), oha.WAVE_SECONDS if once else WINDOW_SECONDS
+    windows: tuple[float, ...] = ()
+    steady = False
+    while not steady and time.monotonic() - began < MOST_WINDOWS * window:
+        with oha.Burst(client, window, slots) as burst:
+            windows += (burst.collect().rate,)
+        paced = client.load.rate is not None
+        steady = once or (len(windows) >= RATE_WINDOWS if paced else is_steady(windows))
+    return WarmUp(time.monotonic() - began, windows, steady)
 
 
 def _measure(serving: Serving) -> "Observation":
     tree = tree_usage.TreeSampler(serving.session.members)
-    warm = warmup.warm_up(serving.client, slots=serving.case.slots, once=serving.slow)
+    warm = warm_up(serving.client, slots=serving.case.slots, once=serving.slow)
     serving.require_same(collect=True)
     observation = Observation(serving, tree, warm)
     with observation.load() as generation:
@@ -112,9 +170,7 @@ class Observation(Facts):
     host and memory span that time.
     """
 
-    def __init__(
-        self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
-    ) -> None:
+    def __init__(self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: WarmUp) -> None:
         serving.require_ours()
         side = serving.side
         super().__init__(
@@ -159,7 +215,7 @@ class Observation(Facts):
         """Read usage and host after the last request."""
         after = self.serving.edge()
         self.pids_before, self.pids_after = self.before.pids, after.pids
-        self.cpu = tree_usage.cpu_between(self.before, after)
+        self.cpu = after.cpu - self.before.cpu
         self.window = self.before.at, after.at
         self.cores = self.cpu / (after.at - self.before.at)
         self.host = machine.core_times().since(self._host)
@@ -216,9 +272,9 @@ class Observation(Facts):
             "warm_up": self.warm_up.seconds,
         }
         if "client_cores" in figures:
-            clients = [one.generation.client_cores or 0.0 for one in ours]
+            clients = [usage.generation.client_cores or 0.0 for usage in ours]
             self.client_beside = sum(clients) - clients[0]
-            known = sum(clients) + sum(one.cores for one in ours)
+            known = sum(clients) + sum(usage.cores for usage in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         rows, status = self.generation.rows, self.case.endpoint.expect.status

@@ -9,22 +9,30 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
-from duetbench.host import proc
+from duetbench.host import paths
 from duetbench.host.command import last_words, read_log
 from duetbench.host.process_session import Session
+from duetbench.host.tree_usage import cpu_clock
 from duetbench.load.oha_results import OhaSummary, Rows, read_rows, read_summary
 
 START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
 _SHORTEST_SECONDS: Final = 0.2  # of a load whose cores are known
 _POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 % of a core
+WAVE_SECONDS: Final = 0.001  # each connection sends one request
+
+RATE_CONNECTIONS: Final = 16
+"""Most connections that warm up a paced or open load: enough to reach every worker. At low rates
+one more request makes a window look unsteady, so these endpoints are warmed up in a closed loop.
+There hundreds of connections would be an overload."""
+
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
@@ -85,7 +93,7 @@ class Generator:
 
     def __init__(self, client: Client, *, rows: bool = False) -> None:
         """Start oha, which may store rows. LaunchError load_failed."""
-        self.client, self.folder = client, proc.make_scratch()
+        self.client, self.folder = client, paths.make_scratch()
         try:
             client.write(self.folder)
             self.session = Session.start(
@@ -131,6 +139,43 @@ class Generator:
         )
 
 
+class Burst(Generator):
+    """A load without rows, which is not measured."""
+
+    def __init__(self, client: Client, seconds: float, connections: int | None = None) -> None:
+        """Send for `seconds` s over the load's connections, at most so many; few if it is paced."""
+        load = client.load
+        usual = load.connections if load.rate is None else RATE_CONNECTIONS
+        number = min(load.connections, connections or usual)
+        self._limit = seconds + load.timeout + 2 * START_SECONDS
+        shape = {"connections": number, "duration": seconds, "rate": None}
+        super().__init__(replace(client, load=load.model_copy(update=shape)))
+
+    def collect(self) -> OhaSummary:
+        """Wait until all requests have ended.
+
+        LaunchError load_failed; wrong_answer or no_answer unless all answers are good.
+        """
+        summary = self.end(self._limit)
+        if summary.failures:
+            kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
+            raise LaunchError(
+                FlagName.NO_ANSWER,
+                f"expected an answer to every request of the warm-up, found {kinds}; "
+                "see the server's log",
+            )
+        good, status = summary.answered, self.client.request.expect.status
+        if summary.statuses.get(status, 0) != good:
+            raise LaunchError(
+                FlagName.WRONG_ANSWER,
+                f"expected status {status} for the {good} requests of the warm-up, "
+                f"found {summary.statuses}; see the server's log",
+            )
+        if not good:
+            raise self.failed("requests", "none was sent")
+        return summary
+
+
 class Generation(Generator):
     """A load with rows: `wait_load`, `collect`. Duets run two side by side."""
 
@@ -164,7 +209,7 @@ class Generation(Generator):
             return True
         if summary.exists():  # oha creates it right before it starts to send
             self.began = min(self.began, time.monotonic())
-        elapsed, used = time.monotonic() - self.session.started, proc.cpu_clock(self.session.pid)
+        elapsed, used = time.monotonic() - self.session.started, cpu_clock(self.session.pid)
         # After the load it computes and stores.
         if used is not None and _SHORTEST_SECONDS <= elapsed <= self.client.load.duration:
             self.client_cores = used / elapsed

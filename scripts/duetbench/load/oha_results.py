@@ -63,6 +63,11 @@ class OhaSummary(BaseModel):
         return sum(self.statuses.values())
 
     @property
+    def rate(self) -> float:
+        """Answers per second until the last one: no wave is cut."""
+        return self.answered / self.seconds
+
+    @property
     def timeouts(self) -> int:
         return sum(number for text, number in self.failures.items() if text == "timeout")
 
@@ -159,10 +164,11 @@ def figures(
         figures["offered"] = load.rate
     if not good.any():
         return figures
+    figures |= _throughput(rows, good, window(rows, load, status=status, floor=floor))
+    figures |= times("response", (rows.end - rows.scheduled)[good])
+    # A closed loop schedules nothing: service times would be the same.
     return (
-        figures
-        | _throughput(rows, good, window(rows, load, status=status, floor=floor))
-        | _latencies(rows, good, load)
+        figures if load.rate is None else figures | times("service", (rows.end - rows.start)[good])
     )
 
 
@@ -199,8 +205,8 @@ def growth(
     at, sizes = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
     answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
     increases, half = np.diff(sizes), len(sizes) // 2
-    found = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
-    return found and found[:2]
+    slope = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
+    return slope and slope[:2]
 
 
 def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:
@@ -258,10 +264,3 @@ def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) 
         "throughput": int((good & in_time).sum()) / seconds,
         "in_flight": float(inside.sum()) / (finish - float(rows.start.min())),
     }
-
-
-def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
-    response = times("response", (rows.end - rows.scheduled)[good])
-    if load.rate is None:
-        return response  # a closed loop schedules nothing: service times would be the same
-    return response | times("service", (rows.end - rows.start)[good])

@@ -14,13 +14,12 @@ from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
-from duetbench.core.errors import NothingMeasuredError, RecordError
+from duetbench.core.errors import InterruptedRun, NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import files, git, paths
 from duetbench.host.console import Console, Narrator, Progress, duration
-from duetbench.host.signals import InterruptedRun
 from duetbench.load.launch import perform
 
 _AROUND: Final = 5.5  # seconds of a launch beside its load, mostly of the warm-up
@@ -47,16 +46,14 @@ def launch_all(
     *,
     begin: Callable[[Run], Run] = lambda run: run,
     missing: Mapping[str, str] = MappingProxyType({}),
-    installs: Narrator | None = None,
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
     `begin` completes the header of the run. `missing` are cases that cannot be launched, with the
-    reason. With `installs`, missing environments are made.
-    Raises as `execute`.
+    reason. Missing environments are made. Raises as `execute`.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
+    testbed = assemble(subject, attainable, paths.state_dir() / "logs", Narrator(console))
     start = begin(header(plan, testbed, subject.repository))
     files.require_room(results)
     folder = testbed.logs / start.id
@@ -68,14 +65,8 @@ def launch_all(
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
         return perform(SideCase(case, testbed), log, number=number, order=order)
 
-    return execute(
-        plan,
-        start,
-        perform=launch,
-        results=results,
-        progress=Progress(console),
-        missing=missing,
-    )
+    progress = Progress(console)
+    return execute(plan, start, launch, results=results, progress=progress, missing=missing)
 
 
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
@@ -104,8 +95,8 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
 def execute(
     plan: Plan,
     header: Run,
-    *,
     perform: Callable[[Case, int, int], Launch],
+    *,
     results: Path,
     progress: Progress,
     missing: Mapping[str, str],

@@ -16,17 +16,23 @@ from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Launch, Load, Status
-from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session
 from duetbench.host.tree_usage import Edge, edge
-from duetbench.load import identity, verify
+from duetbench.load import verify
 from duetbench.load.oha import Client
 
 GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
+
+SLOW_SECONDS: Final = 0.1
+"""Endpoints that take longer are warmed up by one wave, as windows of a second are too short."""
+
+UNIT_REQUESTS: Final = 3
+"""Single requests to the idle server, the fastest of which is the unit of its ceiling."""
+
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
@@ -39,7 +45,7 @@ class Serving:
         self.testbed, self.log = side.testbed, log
         self.began, self.started = time.monotonic(), utc_now()
         self.server = SERVERS[side.case.server]
-        self.workers: tuple[identity.Identity, ...] = ()
+        self.workers: tuple[verify.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
         self.port = ports.free_port()
@@ -100,7 +106,7 @@ class Serving:
         """
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
-            routes = identity.routes(self.port) if flag is FlagName.WRONG_ANSWER else ()
+            routes = verify.routes(self.port) if flag is FlagName.WRONG_ANSWER else ()
             advice = self.side.advise(detail, routes)
             detail += f"{advice and f'. {advice}'}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
@@ -195,20 +201,20 @@ class Serving:
         self.workspace.identify(given)
         self._fill_in()
 
-    def identify(self, *, collect: bool = False) -> tuple[identity.Identity, ...]:
-        """Ask every worker for its identity, and compare it with the case; see `identity.probe`."""
+    def identify(self, *, collect: bool = False) -> tuple[verify.Identity, ...]:
+        """Ask every worker for its identity, and compare it with the case; see `verify.probe`."""
         case, python = self.case, self.side.interpreter
         asgi = case.endpoint.interface == "asgi"
         # Event loops distinguish the threads of one process; WSGI has none.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
-        identities = identity.probe(
+        identities = verify.probe(
             self.port,
             workers_expected=case.workers if visible else 1,
             timeout=self.case.ready_timeout,
             check=self.require_running,
             collect=collect,
         )
-        identity.check_identity(identities, case, python, self.side.stack.packages)
+        verify.check_identity(identities, case, python, self.side.stack.packages)
         return identities
 
     def edge(self) -> Edge:

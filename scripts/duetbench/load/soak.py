@@ -18,7 +18,7 @@ from duetbench.app.testbed import SideCase
 from duetbench.core.model import Figure, Frozen
 from duetbench.core.units import significant
 from duetbench.host.tree_usage import anonymous
-from duetbench.load import warmup
+from duetbench.load.oha import Burst
 from duetbench.load.oha_results import Floats, per_answer
 from duetbench.load.server import Serving
 
@@ -156,9 +156,9 @@ def perform(
         curve, began = _next(serving, curve, 0), time.monotonic()
         while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
             look(spent, curve)
-            with warmup.Burst(serving.client, each) as burst:
-                warm = burst.collect()
-            curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
+            with Burst(serving.client, each) as burst:
+                answered = burst.collect().answered
+            curve = _next(serving, curve, answered)
         look(spent, curve)
         for _ in range(2):  # a queue drains, what leaks stays
             serving.session.wait(PAUSE)
@@ -172,7 +172,7 @@ def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
     """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
     held = anonymous([member.pid for member in members])
-    threads = sum(member.threads for member in members)
+    threads = sum(member.num_threads() for member in members)
     so_far = curve.requests[-1] if curve.requests else 0
     return curve.model_copy(
         update={

@@ -14,7 +14,7 @@ from typing import Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import CaseResult, Flag, Frozen, Launch, Run
+from duetbench.core.model import CaseResult, Flag, Frozen, Run
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
@@ -74,17 +74,13 @@ def summarise(run: Run) -> RunSummary:
 
 def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
+    usable = [launch.metrics for launch in result.usable]
+    figures = {name: [each[name] for each in usable if name in each] for name in METRICS}
     return CaseSummary(
         **dict(result),
         expected=max(expected, len(result.launches)),
-        metrics=intervals(result.usable),
+        metrics={name: estimate(values) for name, values in figures.items() if values},
     )
-
-
-def intervals(launches: Sequence[Launch]) -> dict[str, Interval]:
-    """Return mean and interval of each metric that some of these launches have."""
-    figures = {name: [x.metrics[name] for x in launches if name in x.metrics] for name in METRICS}
-    return {name: estimate(values) for name, values in figures.items() if values}
 
 
 def estimate(values: Sequence[float]) -> Interval:

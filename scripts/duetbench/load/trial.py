@@ -14,7 +14,7 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.host.command import reason, scrub
 from duetbench.host.console import Narrator
-from duetbench.load import identity
+from duetbench.load import verify
 from duetbench.load.server import Serving
 
 _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
@@ -65,7 +65,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[lis
 def _candidates(serving: Serving) -> Iterator[Case]:
     """Yield cases of the application's paths, the likeliest first."""
     case = serving.case
-    plain = (path for path in identity.routes(serving.port) if not _PARAMETERS & set(path))
+    plain = (path for path in verify.routes(serving.port) if not _PARAMETERS & set(path))
     # The likeliest first to be worth measuring.
     paths_ = {"/", *plain}
     for path in sorted(paths_, key=lambda p: (_is_beside(p), p.count("/"), len(p), p))[:_TRIES]:

@@ -52,9 +52,9 @@ def _commits(share: Share) -> Iterator[str]:
 def _change(finding: Finding) -> str:
     """Describe what changed; of duets, how much."""
     if finding.exact:
-        of, kept = row_of(finding.subject), " for every request" * (finding.subject == KEPT)
-        name = KEPT if kept else of.noun
-        return f"{name}{kept} {of.format(finding.base or 0.0)} → {of.format(finding.head or 0.0)}"
+        of, suffix = row_of(finding.subject), " for every request" * (finding.subject == KEPT)
+        name = KEPT if suffix else of.noun
+        return f"{name}{suffix} {of.format(finding.base or 0.0)} → {of.format(finding.head or 0.0)}"
     size = f"{formats.change(finding.interval or Interval(1.0))} {row_of(finding.subject).title}"
     sure = [formats.ends(finding.interval), f"{finding.n} duets" if finding.n > 1 else ""]
     known = ", ".join(filter(None, sure)) if finding.subject != INSTRUCTIONS else ""

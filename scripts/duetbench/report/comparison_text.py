@@ -54,8 +54,8 @@ def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
     """Return how a comparison is written, by the suffix; only a page imports what makes pages."""
 
     def page() -> str:
-        made: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
-        return made
+        text: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
+        return text
 
     return {
         ".json": lambda: files.encode(comparison).decode(),

@@ -66,9 +66,11 @@ def _change(finding: Finding) -> str:
     if finding.exact or finding.subject == KEPT:
         both = (finding.base, finding.head)
         counted = finding.moved and None not in both and finding.subject in EFFECTS
-        size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g") if counted else ""
+        more = (finding.head or 0) - (finding.base or 0)
+        size = (units.signed(more, ",.6g") if more else "others:") if counted else ""
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
-        return f"{size} {finding.place or short(text, _DETAIL)}".strip() or verdict
+        detail = "" if text == size else short(text, _DETAIL)
+        return f"{size} {finding.place or detail}".strip() or verdict
     if finding.interval is None:
         return verdict
     if finding.verdict is Verdict.SAME:
@@ -105,9 +107,9 @@ def sentence(finding: Finding) -> str:
     if kind := EFFECTS.get(finding.subject):
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
-    said = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
+    text = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
     counted = finding.subject == INSTRUCTIONS and ratio.ends
-    return f"{said} ({formats.within(ratio)})" if counted else said
+    return f"{text} ({formats.within(ratio)})" if counted else text
 
 
 def _does(finding: Finding, kind: Metric) -> str:
@@ -171,17 +173,17 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if comparison.cross:
         place = f"{comparison.head.label} in place of {comparison.base.label}: "
     moved = [finding for finding in comparison.findings if finding.moved]
-    told = ""
+    title_before = ""
     for verdict in dict.fromkeys(finding.verdict for finding in moved):
         of_verdict = [finding for finding in moved if finding.verdict is verdict]
         title, sentence = names[of_verdict[0].case], _sentence(of_verdict, moved, comparison)
-        if verdict is Verdict.DIFFERENT and told and comparison.planned == 1:
+        if verdict is Verdict.DIFFERENT and title_before and comparison.planned == 1:
             continue  # it stands with the first
         most = "most of all " if len({finding.case for finding in of_verdict}) > 1 else ""
-        subject = "" if title == told else f"{place}{most}{title} "
+        subject = "" if title == title_before else f"{place}{most}{title} "
         sentence += _tests(of_verdict[0], comparison)
         yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
-        told, place = title, ""
+        title_before, place = title, ""
     expected, seconds = awaited(comparison), longer_budget(comparison)
     unknown = [finding for finding in expected if finding.verdict is Verdict.UNKNOWN]
     if unknown:
@@ -228,6 +230,8 @@ def _open(
     if comparison.planned <= 1 and not any(finding.moved for finding in comparison.findings):
         why = first.why or f"{what} {formats.ends(first.interval)}"
         what = f"{names[first.case]}: {short(why, _REASON)}"
+    elif comparison.planned > 1 and first.why and len({f.why for f in unknown}) == 1:
+        what = short(first.why, _REASON)
     after = f"; about {units.write_time(seconds)} may decide" if seconds else ""
     return f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: {what}{after}"
 
@@ -266,9 +270,9 @@ def covers(coverage: Coverage) -> str:
         return "no function differs, only code outside of functions"
     if coverage.entered:
         places = [text.partition(", ") for text in coverage.functions]
-        named = some([f"{name} ({place})" for name, _, place in places], _NAMED)
+        names = some([f"{name} ({place})" for name, _, place in places], _NAMED)
         return (
-            f"requests call {coverage.entered} of {coverage.differ} functions that differ: {named}"
+            f"requests call {coverage.entered} of {coverage.differ} functions that differ: {names}"
         )
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
     missed = some(coverage.missed, _NAMED)
@@ -300,9 +304,9 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does, and what makes it up."""
     findings = of_effects(case, seen)
     moved = [finding for finding in findings if finding.moved]
-    said = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
-    yield f"{case_names.of(case).what} {said} (seen in {units.significant(seen.seconds, 2)} s)"
-    lines = (line for finding in moved for line in _lines(finding) if line not in said)
+    summary = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
+    yield f"{case_names.of(case).what} {summary} (seen in {units.significant(seen.seconds, 2)} s)"
+    lines = (line for finding in moved for line in _lines(finding) if line not in summary)
     yield from (f"  {text}" for text in (*lines, *doubts(seen)))
 
 

@@ -49,10 +49,10 @@ def figure(metric: str, value: float | None) -> str:
     return MISSING if value is None else METRICS[metric].format(value)
 
 
-def cells(metric: str, found: Interval | None) -> tuple[str, str]:
+def cells(metric: str, interval: Interval | None) -> tuple[str, str]:
     """Format a metric's figure, and its 95 % interval as `spread` does."""
-    estimate = found.estimate if found else None
-    return figure(metric, estimate), spread(METRICS[metric].format, found)
+    estimate = interval.estimate if interval else None
+    return figure(metric, estimate), spread(METRICS[metric].format, interval)
 
 
 def spread(write: units.Formatter, figure: Interval | None) -> str:

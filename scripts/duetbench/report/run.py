@@ -25,8 +25,8 @@ def print_cases(console: Console, run: Run) -> None:
         if len(cases) > 1:
             own = case.case.stack == STACK
             console.print(Text(case_names.of(case.case).what if own else case.id, style="bold"))
-        for what, found, remark in _figures(case):
-            console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
+        for what, figure, remark in _figures(case):
+            console.print(Text(f"  {what:<28}  {figure:<16}  {remark}".rstrip()), soft_wrap=True)
 
 
 def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
@@ -41,8 +41,8 @@ def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
         "pss_steady": "",
     }
     for name, remark in remarks.items():
-        if found := case.metrics.get(name):
-            yield METRICS[name].label, " ".join(formats.cells(name, found)).rstrip(), remark
+        if figure := case.metrics.get(name):
+            yield METRICS[name].label, " ".join(formats.cells(name, figure)).rstrip(), remark
     for flag in case.warnings:
         if flag.name not in {*DISTURBING, FlagName.FEW_LAUNCHES}:
             yield "", "", flag.name.meaning

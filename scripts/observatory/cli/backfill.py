@@ -8,9 +8,9 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.options import clean_up
+from duetbench.core.errors import InterruptedRun
 from duetbench.host import files
 from duetbench.host.console import Console
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption
@@ -31,9 +31,6 @@ def backfill_command(
         datetime | None,
         Option("--until", metavar="DATE", formats=DAY, help="The last date; default: today."),
     ] = None,
-    every: Annotated[
-        str, Option("--every", metavar="INTERVAL", help="day, week or month.")
-    ] = "month",
     releases: Annotated[
         str | None,
         Option("--releases", metavar="PACKAGES", help="Instead of dates: all releases of these."),
@@ -43,7 +40,7 @@ def backfill_command(
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
     results: ResultsOption = None,
 ) -> None:
-    """Measure the stacks of past dates against the anchor: years of trend on day one.
+    """Measure the stacks of each month against the anchor: years of trend on day one.
 
     $ observatory backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
     $ observatory backfill --since 2026-07-01 --releases fastapi,granian --dry-run
@@ -60,7 +57,7 @@ def backfill_command(
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = load_anchor(checkout.root), list[Points]()
     try:
-        wanted = [backfill.of_date(when) for when in backfill.dates(first, last, every)]
+        wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
         if releases is not None:
             names = releases.replace(",", " ").split()
             with reporter.step(f"releases of {releases}", "asking the index") as tick:

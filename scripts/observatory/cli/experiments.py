@@ -56,7 +56,7 @@ def findings_command(
     """
     project = Checkout.here()
     root, results = project.root, project.results
-    summaries = reference_runs(results)
+    summaries = reference_runs(results, [])
     if not summaries:
         raise RecordError(
             f"{results}: no run has been recorded; make one: observatory measure --profile nightly"

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,6 +13,7 @@ from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.core.model import Run
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
@@ -19,7 +21,7 @@ from observatory.github import incoming, issues, requests, sandbox
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change
-from observatory.store.night import NightPlan
+from observatory.store.night import NightPlan, missing
 from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
@@ -29,54 +31,60 @@ _COMPARISON: Final = "comparison"
 
 def accept_command(
     names: Annotated[str, Argument(help="Names of this run's artifacts, as a glob.")],
-    target: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for accepted files.")],
-    plan: Annotated[
-        Path | None, Option("--plan", metavar="FILE", help="They are shards of this night's plan.")
-    ] = None,
-    candidates: Annotated[
-        Path | None,
-        Option("--candidates", metavar="FILE", help="They are conclusions about these candidates."),
-    ] = None,
+    file: Annotated[Path, Argument(help="What they were asked for: a plan, or candidates.")],
+    results: Annotated[
+        Path, Option("--to", metavar="FOLDER", help="Results folder for accepted files.")
+    ],
 ) -> None:
     """Fetch artifacts of measuring machines, check them, and write the valid ones.
 
-    $ observatory accept 'shard-*' --plan night.json --to accepted
+    $ observatory accept 'shard-*' night.json --to history/results
+    $ observatory accept 'confirmed-*' candidates.json --to history/results
 
     Odd names, and too many or too large files are refused. The rest is checked strictly, and must
     be what was requested: the plan's cases, commit, locks and machines, or its candidates. Nothing
-    is executed. A refused artifact does not affect the others.
+    is executed. A refused artifact does not affect the others. A measurement that is there already
+    is never replaced by another one.
 
-    Give one of --plan and --candidates. Needs GITHUB_TOKEN with actions: read. Exit code 0: all
-    that arrived was accepted. 1: something was refused, the rest was written. 3: all was refused.
-    What is missing, `history push` says. 4: GitHub could not list them; nothing is written.
+    Needs GITHUB_TOKEN with actions: read. Exit code 0: all is here. 1: something was refused, or
+    is missing in these shards; the rest was written. 3: nothing usable arrived. 4: GitHub could not
+    list the artifacts; nothing is written.
     """
-    if (plan is None) == (candidates is None):
-        raise UsageError("expected --plan FILE or --candidates FILE")
     with GitHub(Context(os.environ)) as github:
         sent, refused = archives.fetch(github, github.context.run_id, names)
     now, project, locks = datetime.now(UTC), Checkout.here(), {}
     for lock in map(project.lock, project.stacks):
         packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
         locks[lock.name] = incoming.Lock(lock.digest, packages)
-    if plan is not None:
-        accepted, others = incoming.night(files.read(NightPlan, plan), sent, locks, now)
+    lines = list[str]()
+    if names.startswith("shard-"):
+        night = files.read(NightPlan, file)
+        accepted, others = incoming.night(night, sent, locks, now)
+        shards = [s.number for s in night.shards if fnmatchcase(f"shard-{s.number}", names)]
+        texts = (data for path, data in accepted.items() if kinds.kind_of(path) is Run)
+        runs = [files.parse(Run, data, "the file") for data in texts]
+        lines = [f"missing: {sentence}" for sentence in missing(night, shards, runs)]
+        usable = any(result.usable for run in runs for result in run.results)
     else:
-        known = files.read(Candidates, candidates or Path()).candidates
+        known = files.read(Candidates, file).candidates
         accepted, others = incoming.verdicts(known, sent, locks)
-    target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
+        usable = bool(accepted) or not sent
     for path, data in accepted.items():
-        files.replace(target / path, data)
-    lines = [
-        f"refused: artifact {name}: {reason}" for name, reason in {**refused, **others}.items()
-    ]
-    heading = f"**{len(accepted)} accepted, {len(lines)} refused**\n\n"
+        there = results / path
+        measured = there.is_file() and kinds.kind_of(path) in kinds.MEASURED
+        if measured and there.read_bytes() != data:
+            refused[path] = "the history has other bytes under this name, and is never rewritten"
+            continue
+        files.replace(there, data)
+        Console().say(f"accepted: {path}")
+    lines += [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
     # Untrusted text is shown as code, which it cannot end.
-    write_summary(heading + "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines))
-    for line in [*(f"accepted: {path}" for path in accepted), *lines] or ["nothing arrived"]:
+    items = "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines)
+    write_summary(f"**{len(accepted)} accepted, {len(refused) + len(others)} refused**\n\n{items}")
+    for line in lines:
         Console().say(line)
-    actions.outputs({"fetched": "true"})
-    if lines:
-        raise Exit(1 if accepted else 3)
+    if lines or not usable:
+        raise Exit(1 if usable else 3)
 
 
 def sandbox_command(
@@ -86,7 +94,7 @@ def sandbox_command(
 ) -> None:
     """Run a command of duetbench or of observatory in a sandbox, which bubblewrap makes.
 
-    $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
+    $ observatory sandbox -- observatory measure --plan night.json --results measured
 
     For untrusted code: commits of pull requests, and releases. Files and folders of this folder
     that it names are copied in. What it writes (--results, --to, -o) is copied out, to a name in
@@ -114,29 +122,27 @@ def slash_command() -> None:
     write_summary(f"`/bench`: {decision}")
 
 
-def comment_command(
-    pull: Annotated[int, Option("--pr", metavar="N", min=1, help="Number of the pull request.")],
-    base: Annotated[str, Option("--base", metavar="COMMIT", help="The commit compared with.")],
-    head: Annotated[str, Option("--head", metavar="COMMIT", help="The commit that was compared.")],
-) -> None:
+def comment_command() -> None:
     """Comment on a pull request with the comparison that was asked for by `/bench COMMIT`.
 
-    $ observatory comment --pr 12 --base BASE --head HEAD
+    $ observatory comment
 
-    This run's artifact `comparison` is untrusted, and is shown only if it compares these commits.
-    If there is no result to show, the comment says so. Needs GITHUB_TOKEN with actions: read and
-    pull-requests: write. Exit code 0: commented; 4: the result cannot be shown, or GitHub was not
-    reached.
+    What was asked for are the inputs of this run: `pr`, `base` and `head`. Its artifact
+    `comparison` is untrusted, and is shown only if it compares these commits. If there is no result
+    to show, the comment says so. Needs GITHUB_TOKEN with actions: read and pull-requests: write.
+    Exit code 0: commented; 4: the result cannot be shown, or GitHub was not reached.
     """
     with GitHub(Context(os.environ)) as github:
         context, problem = github.context, None
+        inputs = context.event()["inputs"]
+        base, head = inputs["base"], inputs["head"]
         try:
             sent, _ = archives.fetch(github, context.run_id, _COMPARISON)
             text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
             body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
-        Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
+        Console().say(" ".join(comments.publish(github, int(inputs["pr"]), comments.KIND, body)))
         write_summary(body)
     if problem:
         raise problem

@@ -21,12 +21,11 @@ from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator
 from duetbench.load import runner
 from observatory.cli.options import (
+    PLAN,
     SELECT,
-    PlanOption,
     ProfileOption,
     ResultsOption,
     SelectOption,
-    ShardOption,
 )
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
@@ -57,7 +56,7 @@ def plan_command(
     $ observatory plan --output night.json --select 'asgi-wsgi/*'
 
     A machine launches the shard's cases (`observatory measure`). If an anchor is declared, it also
-    measures them against it (`observatory anchor run --plan`). Each day has another order, so that
+    measures them against it (`observatory anchor --plan`). Each day has another order, so that
     a night that ends early does not always lack the same cases.
     """
     console = Console()
@@ -70,13 +69,12 @@ def plan_command(
     shards = nights.share_out(plan, checkout.settings.fleet)
     commit, _ = git.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
-    created = utc_now()
-    name = files.result_id(created, plan.profile, commit)
-    night = NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
+    name = files.result_id(utc_now(), plan.profile, commit)
+    night = NightPlan(id=name, commit=commit, anchor=anchor, shards=shards)
     files.write(output, night)
     include = [{"shard": s.number, "runner": s.machine or nights.RUNNER} for s in shards]
     matrix = json.dumps({"include": include}, separators=(",", ":"))
-    actions.outputs({"matrix": matrix, "shards": str(len(include)), "night": night.id})
+    actions.outputs({"matrix": matrix})
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
         console.say(f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases")
@@ -88,30 +86,27 @@ def measure_command(
     select: SelectOption = None,
     launches: LaunchesOption = None,
     results: ResultsOption = None,
-    plan_file: PlanOption = None,
-    shard: ShardOption = None,
+    file: Annotated[Path | None, Option("--plan", metavar="FILE", help=PLAN)] = None,
 ) -> None:
     """Measure experiments: launch each case's server, load it, and record the figures.
 
     $ observatory measure --select 'asgi-wsgi/*/py3.14t/*' --launches 3
-    $ observatory measure --plan night.json --shard 1 --results measured
+    $ observatory measure --plan night.json --results measured
 
-    With --plan it is a machine's share of a night. The run file is saved after every launch. A
+    With --plan it is this machine's share of a night. The run file is saved after every launch. A
     failed launch is a result, too, with its reason. Exit code 0: all launches were valid, or it is
     a night. 1: some failed, the others are recorded. 3: none was usable.
     """
     console = Console()
     checkout = Checkout(repository(console), profile)
-    assigned, folder = assignment(plan_file, shard), results or checkout.results
+    assigned, folder = assignment(file) if file else None, results or checkout.results
     plan = assigned.shard.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
     narrator = Narrator(console)
     with machine(None, console.say):
         absent = unmeasurable(plan.cases, checkout, narrator, declared=False)
         begin = assigned.mark if assigned else lambda run: run
-        run, path = runner.launch_all(
-            plan, checkout, folder, console, begin=begin, missing=absent, installs=narrator
-        )
+        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if assigned:
         of_tool.report(run, path, console)
     else:

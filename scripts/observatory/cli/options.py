@@ -26,14 +26,7 @@ ResultsOption = Annotated[
     Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
 ]
 
-PlanOption = Annotated[
-    Path | None,
-    Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
-]
-
-ShardOption = Annotated[
-    int | None, Option("--shard", metavar="N", min=1, help="Which shard of --plan, from 1.")
-]
+PLAN: Final = "Measure this machine's shard of a night (`observatory plan`)."
 
 SeedOption = Annotated[
     int,

@@ -24,7 +24,6 @@ def site_command(
         Option("--output", "-o", metavar="FOLDER", help="Default: site/ of the checkout."),
     ] = None,
     results: ResultsOption = None,
-    asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:
     """Build the site from results/: releases, experiments, servers side by side, trends.
 
@@ -32,7 +31,8 @@ def site_command(
     $ observatory site -o public
 
     The site is a static folder that works below any address. Files that cannot be read are named,
-    and the rest is shown. Pages link to docs/ of the folder, if it is there (`make docs`).
+    and the rest is shown. Pages link to docs/ and asv/ of the folder, if they are there
+    (`make docs`, `asv publish --html-dir site/asv`).
     """
     root = paths.project_root()
     results = (results or Checkout(root).results).resolve()
@@ -41,10 +41,10 @@ def site_command(
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console())
     began = time.monotonic()
-    site = build.build(root, results, output, narrator, with_asv=asv)
-    for note in site.notes:
+    pages, notes = build.build(root, results, output)
+    for note in notes:
         narrator.say(f"note: {note}")
     passed = duration(time.monotonic() - began)
-    narrator.say(f"{output}: {site.pages} pages, in {passed}")
+    narrator.say(f"{output}: {pages} pages, in {passed}")
     folder = shlex.quote(str(output))
     narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")

@@ -20,8 +20,9 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.host import files
+from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.change import Change
-from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
+from observatory.store.kinds import kind_of, parse
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
 
@@ -36,7 +37,7 @@ _CLOCKS: Final = timedelta(days=1)
 _MOST_OF_NIGHT: Final = 4_000_000
 """Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
 
-_LIST: Final = "asv/benchmarks.json"
+_LIST: Final = "asv/benchmarks.json"  # of the code's suites, with which it is published
 
 
 class Lock(NamedTuple):
@@ -59,33 +60,30 @@ class Acceptance(NamedTuple):
 
 def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetime) -> Acceptance:
     """Check the artifacts of a night's shards, by their names."""
-    accepted: dict[str, bytes] = {}
 
-    def check(artifact: str, files: Files) -> None:
+    def check(artifact: str, files: Files) -> Files:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
             raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
-        # asv's list of its benchmarks is rebuilt from the suites.
-        contents = {final(path): data for path, data in files.items() if path != _LIST}
-        values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
-        results = [value for value in values.values() if isinstance(value, Run | Points)]
-        if not results:
-            raise ArtifactError("expected a run or anchored points, found none")
+        # A killed shard's run is kept as a partial one.
+        names = {path: re.sub(r"\.partial\.json$", ".json", path) for path in files}
+        contents = {name: files[path] for path, name in names.items() if path != _LIST}
+        values = [_stored(path, data, _OF_NIGHTS) for path, data in contents.items()]
+        results = [value for value in values if isinstance(value, Run | Points)]
+        if not results or len({type(value) for value in results}) < len(results):
+            raise ArtifactError("expected a run or anchored points, found none, or a second one")
         for value in results:
             _require_planned(value, plan, locks, now)
             require("artifact", f"shard-{value.shard}", artifact)
-        if len({type(value) for value in results}) < len(results):
-            raise ArtifactError("a second run, or file of points, of one shard")
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
-        for path, value in values.items():
+        for value in values:
             if isinstance(value, AsvFile):
-                require("machine of asv's results", {path.split("/")[1]}, machines)
+                require("machine of asv's results", {value.path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
                 require("commit of asv's results", plan.commit, value.commit_hash)
-        # If one machine had two shards, both files are good: the first one stays.
-        accepted.update({**contents, **accepted})
+        return contents
 
-    return Acceptance(accepted, _check_each(sent, check))
+    return _accept(sent, check)
 
 
 def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
@@ -113,8 +111,6 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
         require(name, expected, getattr(value, name))
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
-    elif value.machine.id in {other.machine for other in plan.shards}:
-        raise ArtifactError(f"machine {value.machine.id}, which has a shard of its own")
     for stack in value.stacks:
         lock = locks.get(stack.name, Lock("none", frozenset()))
         require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
@@ -134,12 +130,11 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
 
     Only candidates may be judged, and only packages of theirs or of the checkout's locks named.
     """
-    accepted: dict[str, bytes] = {}
     by_id = {candidate.id: candidate for candidate in candidates}
     packages = {move.package for candidate in candidates for move in candidate.packages}
     packages |= {name for lock in locks.values() for name in lock.packages}
 
-    def check(artifact: str, files: Files) -> None:
+    def check(artifact: str, files: Files) -> Files:
         values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
         evidence = {value.id: value for value in values if isinstance(value, Comparison)}
         if len(evidence) > len(candidates):
@@ -147,19 +142,15 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
         for judged in evidence.values():
             require_known("package", packages, (move.package for move in judged.packages))
             require("machine", artifact.removeprefix("confirmed-"), judged.machine.id)
-        for value in values:
-            if not isinstance(value, Change):
-                continue
+        for value in (value for value in values if isinstance(value, Change)):
             if (candidate := by_id.get(value.id)) is None:
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
             if value.evidence not in evidence:
                 raise ArtifactError(f"{printable(value.id)} without its evidence")
             _require_concluded(value, candidate)
-        if doubles := accepted.keys() & files.keys():
-            raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
-        accepted.update(files)
+        return files
 
-    return Acceptance(accepted, _check_each(sent, check))
+    return _accept(sent, check)
 
 
 def _require_concluded(value: Change, candidate: Change) -> None:
@@ -171,7 +162,7 @@ def _require_concluded(value: Change, candidate: Change) -> None:
     for name in _OF_CANDIDATES:
         require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
     series = {*candidate.all_series, *candidate.unplayed}
-    series |= {one for step in candidate.steps for one in (step.series, step.series.judged)}
+    series |= {item for step in candidate.steps for item in (step.series, step.series.judged)}
     for other in {*value.all_series, *value.unplayed} - series:
         raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
     if any(share.commits or not share.releases for share in value.shares):
@@ -186,23 +177,24 @@ def require_known(what: str, known: Collection[str], names: Iterable[str]) -> No
         raise ArtifactError(f"{printable(stranger)}, which is no {what} of this checkout")
 
 
-def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
+def _stored(path: str, data: bytes, models: Collection[type[Artefact]]) -> Any:
     """Read a file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
-    if kind is None or kind.model not in models:
+    if kind is None or kind not in models:
         names = dict.fromkeys(model.noun for model in models)
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
-    value = kind.read(data, path, "the file")
+    value = parse(kind, data, path, "the file")
     archives.require_plain(json.loads(data))
     return value
 
 
-def _check_each(sent: Mapping[str, Files], check: Callable[[str, Files], None]) -> dict[str, str]:
-    """Check every artifact; return why some are refused."""
-    refused = {}
+def _accept(sent: Mapping[str, Files], check: Callable[[str, Files], Files]) -> Acceptance:
+    """Take the files that `check` returns; of two at one place the first one stays."""
+    accepted, refused = dict[str, bytes](), dict[str, str]()
     for name, contents in sent.items():
         try:
-            check(name, contents)
+            for path, data in check(name, contents).items():
+                accepted.setdefault(path, data)
         except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
-    return refused
+    return Acceptance(accepted, refused)

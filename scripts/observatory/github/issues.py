@@ -15,7 +15,8 @@ from duetbench.core.text import short
 from observatory.show import addresses
 from observatory.show.quoting import finding_of
 from observatory.store.change import Change
-from observatory.trend.quotes import Key, Quote, quote_of
+from observatory.trend.quotes import quote_of
+from observatory.trend.releases import Key, ReleaseEffect
 
 PAUSE: Final = 1.0
 """Seconds between two writes of issues, as GitHub asks."""
@@ -28,7 +29,7 @@ _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 
 
 def keep(
-    github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, Quote]
+    github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, ReleaseEffect]
 ) -> tuple[list[str], int]:
     """Open and close the repository's issues of confirmed changes, the newest change first.
 
@@ -67,7 +68,7 @@ def _key(record: Change) -> str:
 
 
 def text(
-    record: Change, site: str, quotes: Mapping[Key, Quote] = MappingProxyType({})
+    record: Change, site: str, quotes: Mapping[Key, ReleaseEffect] = MappingProxyType({})
 ) -> tuple[str, str]:
     """Return the title and body of a change's issue: the finding, and where its evidence is.
 

@@ -5,7 +5,7 @@ exact commit that they have reviewed. The name of a branch would also allow ever
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from duetbench.ci.api import GitHub, ServiceError
@@ -26,11 +26,6 @@ ANSWER: Final = "answer"
 _COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_MAY_ASK: Final = frozenset({"admin", "write"})
-_UNGUARDED: Final = (
-    f"The environment `{ENVIRONMENT}` has no required reviewers, so nobody would approve the "
-    f"comparison: add some in the repository's settings (Environments, `{ENVIRONMENT}`)."
-)
 
 
 def answer(github: GitHub) -> str:
@@ -47,27 +42,14 @@ def answer(github: GitHub) -> str:
     if not _is_request(event):
         return "ignored: it is not a person's new comment on a pull request"
     sender = event["sender"]["login"]
-    access = github.get(f"/collaborators/{sender}/permission", absent={404})
-    if access is None or access["permission"] not in _MAY_ASK:
+    access = github.get(f"/collaborators/{sender}/permission", absent={404}) or {}
+    if access.get("permission") not in {"admin", "write"}:
         return "refused: only people with write permission may ask"
     number, url = event["issue"]["number"], github.context.run_url
     pull = github.get(f"/pulls/{number}")
-    head, words = pull["head"]["sha"], (match["words"] or "").strip()
-    is_open = pull["state"] == "open"
+    head, is_open = pull["head"]["sha"], pull["state"] == "open"
     base = merge_base(github, pull["base"]["ref"], head) if is_open else None
-    reasons: dict[str, Callable[[], bool]] = {  # GitHub is asked for reviewers if all else is right
-        "The request does not name a full commit: 40 hexadecimal digits in lower case.": (
-            lambda: _SHA.fullmatch(words) is None
-        ),
-        "The pull request is not open.": lambda: not is_open,
-        f"`{words[:12]}` is not the head of this pull request; commits may have been added since "
-        "the review. Review them, and name the last one.": lambda: words != head,
-        _UNGUARDED: lambda: not has_reviewers(github),
-        "The commit is in the base branch already: there is nothing to compare.": (
-            lambda: base == head
-        ),
-    }
-    if reason := next((reason for reason, applies in reasons.items() if applies()), None):
+    if reason := _fault(github, (match["words"] or "").strip(), base, head):
         hint = None if base in {None, head} else head
         publish(github, number, ANSWER, refused(reason, hint))
         return f"refused: {reason}"
@@ -83,6 +65,30 @@ def answer(github: GitHub) -> str:
     return "dispatched: the comparison was started"
 
 
+def _fault(github: GitHub, words: str, base: str | None, head: str) -> str:
+    """Say why a comparison may not start, empty if it may; base: None of one that is not open.
+
+    A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
+    """
+    if _SHA.fullmatch(words) is None:
+        return "The request does not name a full commit: 40 hexadecimal digits in lower case."
+    if base is None:
+        return "The pull request is not open."
+    if words != head:
+        return (
+            f"`{words[:12]}` is not the head of this pull request; commits may have been added "
+            "since the review. Review them, and name the last one."
+        )
+    place = github.get(f"/environments/{ENVIRONMENT}", absent={404}) or {}
+    if "required_reviewers" not in [rule["type"] for rule in place.get("protection_rules", ())]:
+        return (
+            f"The environment `{ENVIRONMENT}` has no required reviewers, so nobody would approve "
+            "the comparison: add some in the repository's settings (Environments, "
+            f"`{ENVIRONMENT}`)."
+        )
+    return "The commit is in the base branch already." if base == head else ""
+
+
 def _is_request(event: Mapping[str, Any]) -> bool:
     """Whether a comment may be a request: its first version, which nobody else can have edited."""
     author = event["comment"]["user"] or {}
@@ -93,15 +99,6 @@ def _is_request(event: Mapping[str, Any]) -> bool:
         and _LOGIN.fullmatch(author["login"]) is not None
         and event["sender"]["login"] == author["login"]
     )
-
-
-def has_reviewers(github: GitHub) -> bool:
-    """Whether somebody has to approve before a job in the environment starts.
-
-    A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
-    """
-    place = github.get(f"/environments/{ENVIRONMENT}", absent={404}) or {}
-    return any(rule["type"] == "required_reviewers" for rule in place.get("protection_rules", ()))
 
 
 def queued(head: str, url: str) -> str:

@@ -27,7 +27,7 @@ import psutil
 from duetbench.ci import archives
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.text import printable, without_control
-from duetbench.host import cache, files, paths, proc
+from duetbench.host import cache, files, paths
 from duetbench.host.machine import measuring
 from observatory.github import packages
 
@@ -108,7 +108,7 @@ def _complete() -> Iterator[Path]:
 @contextmanager
 def standing(root: Path) -> Iterator[tuple[list[str], Path]]:
     """Provide a wall on a checkout, and its box; SetupError if this machine cannot build it."""
-    with proc.scratch() as box:
+    with paths.scratch() as box:
         for folder in ("cache", "work"):
             (box / folder).mkdir()
         built = wall(root, box)

@@ -17,8 +17,7 @@ _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,
 class Anchor(Frozen):
     """A frozen state of applications, locks and interpreters, to which points are relative.
 
-    It is a commit of this repository. `observatory anchor renew` makes a new one, against which
-    trends begin again.
+    It is a commit of this repository. Against another one trends begin again.
     """
 
     name: _Name
@@ -41,13 +40,6 @@ def load_anchor(root: Path) -> Anchor:
     if not file.is_file():
         raise UsageError(
             f"{file}: expected the anchor that points are measured against, found none: declare "
-            "the present state as one with `observatory anchor renew NAME`"
+            "one (docs/observatory/automation.md)"
         )
     return validate(Anchor, read_toml(file), str(file))
-
-
-def anchor_text(anchor: Anchor) -> str:
-    """Write the anchor as TOML."""
-    lines = ["# What all trend points are measured against; made by `observatory anchor renew`."]
-    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in anchor]
-    return "\n".join(lines) + "\n"

@@ -180,7 +180,7 @@ def fetch_commit(root: Path, commit: str) -> None:
     except HistoryError as error:
         raise HistoryError(
             f"this clone and origin lack the commit {commit[:12]} ({error}): fetch all history "
-            "(git fetch --unshallow), or declare another anchor: observatory anchor renew NAME"
+            "(git fetch --unshallow), or declare another anchor in apps/anchor.toml"
         ) from error
 
 

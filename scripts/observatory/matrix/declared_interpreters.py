@@ -6,7 +6,7 @@ compilers.
 
 import functools
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from observatory.matrix.source_builds import SourceBuild, require
+from observatory.matrix.source_builds import SourceBuild, require_compiler
 
 ORIGINS: Final = ("prebuilt", "source")
 """Of the interpreters that set-up installs."""
@@ -137,7 +137,7 @@ def ensure(configured: Declared, narrator: Narrator, *more: str) -> bool:
         )
         if jits := [name for name, spec in specs.items() if spec.jit]:
             raise SetupError(f"{jits[0]} cannot be built from source, for its JIT") from error
-        require(fault for name in specs for fault in configured.recipe(name).faults())
+        require_compiler()
         for name in specs:
             _make(name, "source", configured, narrator)
     return True
@@ -164,27 +164,23 @@ def _make(name: str, origin: str, configured: Declared, narrator: Narrator) -> N
 
 
 def fault(spec: InterpreterSpec, target: Path) -> str | None:
-    """Say what is wrong with an interpreter in its folder; None if nothing is."""
+    """Say how an interpreter in its folder is not as declared; None if it is."""
     interpreter = interpreters.read(target.name, target)
     if interpreter is None:
         return "it is not there"
     try:
-        return mismatch(spec, interpreters.prove(interpreter.executable))
+        proof = interpreters.prove(interpreter.executable)
     except SetupError as error:
         return str(error)
-
-
-def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
-    """Say how an interpreter differs from its declaration; None if it does not."""
     free = spec.free_threaded
     expected = {"version": spec.version, "free_threaded": free, "gil": not free}
     expected |= {"jit": True} if spec.jit else {}  # others may have one that is off
-    differences = (
-        f"{key} is {proof.get(key)!r} instead of {value!r}"
+    wrong = (
+        f"{key} is {proof[key]!r} instead of {value!r}"
         for key, value in expected.items()
-        if proof.get(key) != value
+        if proof[key] != value
     )
-    return "; ".join(differences) or None
+    return "; ".join(wrong) or None
 
 
 def _download(spec: InterpreterSpec, target: Path, log: Path, tick: Tick) -> Path:

@@ -88,10 +88,18 @@ class TableLayout(Frozen):
 class Shape(Frozen):
     """A statement about the shape of the result.
 
-    It holds if the ratio of two sides, or the figure of one, is between `least` and `most`.
+    It holds if the ratio of two sides, or the figure of one, is between `least` and `most`. Sides
+    are names from `cases`, ids of cases, or of readings of asv (see `Reading.id`).
     """
 
     statement: str
+    metric: MetricName = Field(default="", description="Empty: seconds that asv measured.")
+    numerator: str
+    denominator: str | None = None
+    per: tuple[MetricName, str, str] | None = Field(
+        default=None,
+        description="Metric and cases of a run with servers, by whose ratio it is divided.",
+    )
     least: float | None = None
     most: float | None = None
     published: float | None = Field(
@@ -108,14 +116,6 @@ class Shape(Frozen):
         if self.least is None and self.most is None:
             raise ValueError("a shape needs least or most, or both")
         return self
-
-
-class CaseShape(Shape):
-    """A statement about cases: names from `cases`, or case ids; `denominator` is optional."""
-
-    metric: MetricName
-    numerator: str
-    denominator: str | None = None
 
 
 class Published(Frozen):
@@ -136,7 +136,7 @@ class Published(Frozen):
     )
     notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
     tables: tuple[TableLayout, ...] = ()
-    shapes: tuple[CaseShape, ...] = ()
+    shapes: tuple[Shape, ...] = ()
 
     def ids(self, name: str) -> tuple[str, ...]:
         """Return the case ids behind a short name; an id stands for itself."""
@@ -154,63 +154,23 @@ class Published(Frozen):
 
 
 class SuiteColumn(Frozen):
-    """A column of a table: an environment, or the ratio of two other columns."""
+    """A column of a table: an environment."""
 
     title: str
-    python: str | None = None
+    python: str
     stack: str | None = None
-    over: tuple[int, int] | None = Field(default=None, description="Positions of two columns.")
 
 
 class SuiteTable(Frozen):
-    """A table of one benchmark that does the same work in several ways, or of many benchmarks.
-
-    `variant` is the parameter that names the way. A row is a benchmark with its parameters, and a
-    column is an environment.
-    """
+    """A table of one benchmark, or of many: a row is one with its parameters, or its name."""
 
     title: str
     benchmark: str = Field(description="Its name, or the start of several names.")
-    name: str = Field(default="", pattern="^[a-z0-9-]*$", description="For shapes and anchors.")
-    keys: tuple[str, ...] = Field(default=(), description="Its parameters besides the variant.")
-    variant: str | None = None
+    keys: tuple[str, ...] = Field(
+        default=(), description="Its parameters; of rows that differ in the last, the order stays."
+    )
     columns: tuple[SuiteColumn, ...] = Field(min_length=1)
     note: str = ""
-
-
-class PublishedTimes(Frozen):
-    """What the source measured in one run, by variant, in seconds."""
-
-    table: str
-    where: dict[str, str] = Field(default_factory=dict)
-    seconds: dict[str, float]
-
-
-class SuiteSide(Frozen):
-    """One of two figures."""
-
-    python: str
-    stack: str | None = None
-    variant: str | None = None
-
-
-class RunRatio(Frozen):
-    """A ratio of two cases in a run with servers."""
-
-    metric: str
-    above: str
-    below: str
-
-
-class SuiteShape(Shape):
-    """`above` is between `least` and `most` times `below`; `per`: divided by the servers' gain."""
-
-    table: str
-    benchmark: str | None = Field(default=None, description="Default: that of the table.")
-    where: dict[str, str] = Field(default_factory=dict)
-    above: SuiteSide
-    below: SuiteSide
-    per: RunRatio | None = None
 
 
 class SuiteDeclaration(Frozen):
@@ -222,28 +182,11 @@ class SuiteDeclaration(Frozen):
     experiment: str = Field(default="", description="The experiment with servers it belongs to.")
     deviations: tuple[str, ...] = ()
     source: str = Field(default="", description="Title, date, machine and versions.")
-    source_python: str = Field(
-        default="", description="The interpreter that its figures are compared with."
-    )
     tables: tuple[SuiteTable, ...] = ()
-    published: tuple[PublishedTimes, ...] = ()
-    shapes: tuple[SuiteShape, ...] = ()
-
-    @model_validator(mode="after")
-    def _known_tables(self) -> Self:
-        tables = {table.name: table for table in self.tables if table.name}
-        items: list[PublishedTimes | SuiteShape] = [*self.published, *self.shapes]
-        for item in items:
-            if item.table not in tables:
-                raise ValueError(f"no table {item.table!r}; declared: {', '.join(tables)}")
-            keys = tables[item.table].keys
-            whole = not isinstance(item, SuiteShape) or item.benchmark is None
-            if whole and set(item.where) != set(keys):
-                raise ValueError(
-                    f"table {item.table}: expected `where` to name {list(keys)}, "
-                    f"found {sorted(item.where)}"
-                )
-        return self
+    published: tuple[dict[str, float], ...] = Field(
+        default=(), description="For each run of the source, seconds by the ids of readings."
+    )
+    shapes: tuple[Shape, ...] = ()
 
     @property
     def title(self) -> str:
@@ -257,14 +200,6 @@ class SuiteDeclaration(Frozen):
     @property
     def benchmarks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(table.benchmark for table in self.tables))
-
-    def table(self, name: str) -> SuiteTable:
-        return next(table for table in self.tables if table.name == name)
-
-    def seconds(self, python: str, table: str, where: dict[str, str]) -> list[dict[str, float]]:
-        """List published seconds by variant, one per run of the source; none for other Pythons."""
-        rows = self.published if python == self.source_python else ()
-        return [row.seconds for row in rows if (row.table, row.where) == (table, where)]
 
 
 def load_published(root: Path) -> dict[str, Published]:

@@ -163,7 +163,6 @@ class Anchored:
     missing: tuple[Missing, ...]
     _part: Part
     _scope: Scope
-    _generator: Path
 
     @contextmanager
     def head(
@@ -192,9 +191,8 @@ class Anchored:
             state = replace(self._part.state, label=label)
             part = replace(self._part, state=state, kind="stack")
             cases = [case for case in self.base.cases if case.id not in lost]
-            side = preparation.side_of(
-                part, cases, self._scope, self._generator, locked.__getitem__
-            )
+            generator = self.base.testbed.oha
+            side = preparation.side_of(part, cases, self._scope, generator, locked.__getitem__)
             missing = (Missing(case=case, reason=reason) for case, reason in lost.items())
             yield side, (*self.missing, *missing)
         finally:
@@ -221,4 +219,4 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
     base = preparation.side_of(part, cases, scope, generator)
-    return Anchored(base, missing, part, scope, generator)
+    return Anchored(base, missing, part, scope)

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,6 @@ _HEADERS: Final = "#include <openssl/ssl.h>\n#include <zlib.h>\n#include <ffi.h>
 """What the modules need that servers need; others (sqlite3, bz2, lzma) may be missing."""
 
 _RUST: Final = "1.88"  # the oldest that compiles oha, as its crate says (`rust-version`)
-_COMPILER: Final = "apt-get install build-essential"
 _TIMEOUT_S: Final = 30
 
 _NO_OUTER_MAKE: Final = {"MAKEFLAGS": "", "MFLAGS": ""}
@@ -35,22 +33,6 @@ class SourceBuild(Frozen):
     sha256: Digest
     cflags: str
     configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
-
-    def faults(self) -> Iterator[str]:
-        """List what is missing here to build an interpreter."""
-        yield from _missing("make", _COMPILER)
-        if lacking := [*_missing("cc", _COMPILER)]:
-            yield from lacking
-            return
-        argv = ["cc", "-fsyntax-only", "-x", "c", "-"]
-        compiled = subprocess.run(
-            argv, input=_HEADERS, text=True, stderr=subprocess.PIPE, check=False
-        )
-        if compiled.returncode:
-            yield (
-                "a C header of OpenSSL, zlib or libffi is missing: install libssl-dev zlib1g-dev "
-                f"libffi-dev (Debian's names): {compiled.stderr.splitlines()[0]}"
-            )
 
     def build(self, draft: Path, home: Path, log: Path, tick: Tick, *, free_threaded: bool) -> None:
         """Build an interpreter in `draft`, which is moved to `home` afterwards.
@@ -79,20 +61,22 @@ class SourceBuild(Frozen):
         shutil.rmtree(root)
 
 
-def require(faults: Iterable[str]) -> None:
-    """Refuse to begin while anything is missing; the SetupError lists all of it."""
-    if distinct := list(dict.fromkeys(faults)):
-        raise SetupError("; ".join(distinct))
-
-
-def _missing(tool: str, remedy: str) -> Iterator[str]:
-    if not shutil.which(tool):
-        yield f"{tool} is needed to build from source, but is not on PATH: {remedy}"
+def require_compiler() -> None:
+    """Refuse to begin without what CPython's build needs; raises SetupError."""
+    check = ["cc", "-fsyntax-only", "-x", "c", "-"]
+    tools = all(map(shutil.which, ("make", "cc")))
+    if tools and not subprocess.run(check, input=_HEADERS, text=True, check=False).returncode:
+        return
+    raise SetupError(
+        "building from source needs make, a C compiler, and the headers of OpenSSL, zlib and "
+        "libffi: apt-get install build-essential libssl-dev zlib1g-dev libffi-dev"
+    )
 
 
 def build_oha(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
     """Build the load generator into a folder; raises SetupError."""
-    require((*_missing("cc", _COMPILER), *_missing("cargo", f"install Rust {_RUST} with rustup")))
+    if not all(map(shutil.which, ("cc", "cargo"))):
+        raise SetupError(f"a C compiler and cargo are needed: install Rust {_RUST} with rustup")
     # Not in `folder`: cargo continues where a killed build ended. It has its own lock.
     target = paths.cache_dir() / "building" / f"oha-{spec.version}"
     # Default features: without any TLS it does not compile, and the system's OpenSSL would make it
@@ -136,27 +120,21 @@ def source_archive(recipe: SourceBuild) -> Path:
             if (digest := cache.sha256(partial)) == recipe.sha256:
                 return partial.replace(archive)
             troubles.append(f"{address}: expected SHA-256 {recipe.sha256}, found {digest}")
-        except httpx.HTTPStatusError as error:
-            troubles.append(f"{address}: the server answered {error.response.status_code}")
         except httpx.HTTPError as error:
-            troubles.append(f"{address}: no connection ({error})")
+            troubles.append(f"{address}: {str(error).partition(chr(10))[0]}")
         finally:
             partial.unlink(missing_ok=True)
-    attempts = "; ".join(troubles) or "this machine's apt names no mirror"
     raise SetupError(
         f"CPython's source archive is not available: connect to the network, or put a copy "
-        f"(SHA-256 {recipe.sha256}) at {archive}. {attempts}"
+        f"(SHA-256 {recipe.sha256}) at {archive}. Asked mirrors of apt: {'; '.join(troubles)}"
     )
 
 
 def mirrors() -> tuple[str, ...]:
     """List the base addresses of the mirrors in this machine's apt configuration; may be empty."""
-    apt = shutil.which("apt-get")
-    if apt is None:
+    if (apt := shutil.which("apt-get")) is None:
         return ()
-    words = [apt, "indextargets", "--format", "$(REPO_URI)"]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    bases = dict.fromkeys(line.strip() for line in answer.stdout.splitlines())
-    usable = [base for base in bases if base.startswith(("http://", "https://"))]
-    # Security archives hold few packages; asking them last saves failing requests.
-    return tuple(sorted(usable, key=lambda base: "security" in base))
+    argv = [apt, "indextargets", "--format", "$(REPO_URI)"]
+    answer = subprocess.run(argv, capture_output=True, text=True, check=False)
+    bases = dict.fromkeys(answer.stdout.split())
+    return tuple(base for base in bases if base.startswith(("http://", "https://")))

@@ -47,12 +47,12 @@ def _read(root: Path) -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
     stacks = load_stacks(root)
     experiments = load_experiments(root, declared_interpreters.load().interpreters, stacks)
     cases = {}
-    for one in experiments:
-        for case in chain.from_iterable(one.cases.values()):
-            if title := one.titles[case.id]:
+    for experiment in experiments:
+        for case in chain.from_iterable(experiment.cases.values()):
+            if title := experiment.titles[case.id]:
                 stack = stacks[case.stack].title
                 cases[case.id] = case_names.build(case, f"{title} with {stack}" if stack else title)
-    return cases, {one.name: one.declaration.title for one in experiments}
+    return cases, {experiment.name: experiment.declaration.title for experiment in experiments}
 
 
 case_names.declared.append(name)

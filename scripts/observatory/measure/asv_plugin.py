@@ -38,11 +38,7 @@ def setup() -> None:
         profile = runs.profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
-    # Add the machine, as it is now, to asv's list.
-    file = Path(MachineCollection.get_machine_file_path())
-    machines = util.load_json(str(file), MachineCollection.api_version) if file.is_file() else {}
-    if machines.get(profile["machine"]) != profile:
-        MachineCollection.save(profile["machine"], dict(profile))
+    MachineCollection.save(profile["machine"], dict(profile))  # to asv's list, as it is now
     Machine.hardcoded_machine_name = profile["machine"]
 
 

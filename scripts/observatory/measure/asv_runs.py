@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.app.testbed import INHERITED
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import SetupError
 from duetbench.core.model import Machine
-from duetbench.host import cache, command, git, machine, paths
+from duetbench.host import cache, command, machine, paths
 from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import LOCK
 from duetbench.host.process_session import Session
@@ -29,20 +29,6 @@ _INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")  # beside what servers inher
 
 FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
 """One process per benchmark, with as many samples as fit into half a second: two to five."""
-
-
-def require_commit(root: Path) -> tuple[str, bool]:
-    """The commit that asv would measure, and whether the checkout differs.
-
-    Raises UsageError if there is no commit, or no suite, as in another repository.
-    """
-    commit, dirty = git.revision(root)
-    if commit is None or not (root / CONFIGURATION).is_file():
-        raise UsageError(
-            f"{root} has no {CONFIGURATION}, or no commit: the in-process suites are duetbench's "
-            "own, and asv measures commits; run this in a clone of duetbench"
-        )
-    return commit, dirty
 
 
 def configure(root: Path, folder: Path, results: Path) -> Path:
@@ -62,8 +48,8 @@ def configure(root: Path, folder: Path, results: Path) -> Path:
     return configuration
 
 
-def run(benches: Sequence[str], config: Path, root: Path, log: Path, tick: Tick) -> None:
-    """Let asv measure benchmarks at HEAD; one that fails has no figure in its results.
+def run(benches: Sequence[str], config: Path, root: Path, tick: Tick) -> Path:
+    """Let asv measure benchmarks at HEAD, and return its log; one that fails has no figure.
 
     `benches`: asv's expressions for `name(parameters)`; none: all. asv and all its processes end
     with this call. Raises SetupError or LaunchError if asv fails.
@@ -80,13 +66,14 @@ def run(benches: Sequence[str], config: Path, root: Path, log: Path, tick: Tick)
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
     }
+    log = paths.state_dir() / "logs" / "inprocess.log"
+    paths.make_logs(log.parent)
     with Session.start(argv, role="client", cores=None, env=env, cwd=root, log=log) as session:
-        while session.wait(_POLL_S) is None:
-            tick(" ".join(command.read_log(log).split())[-400:])
-        code = session.poll()
+        while (code := session.wait(_POLL_S)) is None:
+            tick(command.last_line(log))
     if code not in {0, _FAILED}:
-        words = last_words(command.read_log(log))
-        raise SetupError(f"asv failed ({code}): {words}. Log: {log}")
+        raise SetupError(f"asv failed ({code}): {last_words(command.read_log(log))}. Log: {log}")
+    return log
 
 
 def runner_variables(

@@ -9,6 +9,7 @@ cases of one endpoint and interpreter.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -23,7 +24,7 @@ from duetbench.core.model import Case, Machine
 from duetbench.core.units import Formatter, Interval, significant, student
 from duetbench.load.summary import ENOUGH_LAUNCHES, RunSummary
 from duetbench.report import formats
-from observatory.matrix.published import CaseShape, Published, Shape
+from observatory.matrix.published import Published, Shape
 
 _OWN: Final = 4  # pairs from which on only their own scatter counts
 
@@ -135,12 +136,6 @@ def _between(ours: Interval, half: float) -> Interval:
     return replace(ours, low=ours.estimate / factor, high=ours.estimate * factor)
 
 
-def inverse(ours: Interval) -> Interval:
-    """Return one over a ratio."""
-    high, low = (1 / end for end in ours.ends) if ours.ends else (None, None)
-    return Interval(1 / ours.estimate, low, high, ours.n)
-
-
 def over(base: Interval, head: Interval) -> Interval:
     """Return one ratio over another, whose errors are independent."""
     ours = Interval(head.estimate / base.estimate, n=min(base.n, head.n))
@@ -154,27 +149,26 @@ def served(
     runs: Iterable[RunSummary], published: Published, names: Sequence[str], metric: str
 ) -> Iterator[Evidence]:
     """Return what the launches of each machine say of cases, by their names or ids."""
-    machines: dict[str, list[RunSummary]] = {}
+    machines = defaultdict[str, list[RunSummary]](list)
     for run in runs:
-        machines.setdefault(run.run.machine.id, []).append(run)
+        machines[run.run.machine.id].append(run)
     for own in machines.values():
-        cases = {case.id: case.case for run in own for case in run.cases.values() if case.measured}
-        figures: dict[str, dict[Hashable, float]] = {case: {} for case in cases}
-        for summary in own:
-            for case in summary.cases.values():
-                for launch in case.usable:
-                    if metric in launch.metrics:
-                        key = summary.run.id, launch.round
-                        figures[case.id][key] = launch.metrics[metric]
+        cases, figures = dict[str, Case](), defaultdict[str, dict[Hashable, float]](dict)
+        for summary, case in ((run, case) for run in own for case in run.cases.values()):
+            if case.measured:
+                cases[case.id] = case.case
+            for launch in case.usable:
+                if metric in launch.metrics:
+                    figures[case.id][summary.run.id, launch.round] = launch.metrics[metric]
         sides = []
         for id_ in (published.case_id(name, cases) for name in names):
             kin = tuple(
-                [*values.values()]
-                for other, values in figures.items()
+                [*figures[other].values()]
+                for other in cases
                 if id_ in cases and other != id_ and _kin(cases[other]) == _kin(cases[id_])
             )
             format_ = METRICS[metric].format
-            sides.append(Side(id_.partition("/")[2], format_, figures.get(id_, {}), kin))
+            sides.append(Side(id_.partition("/")[2], format_, figures[id_], kin))
         yield pairs(sides, "launches", own[0].run.machine)
 
 
@@ -188,8 +182,14 @@ def compared(
 ) -> Iterator[Evidence]:
     """Return what comparisons of two interpreters or settings say of two cases."""
     sides = [_cell(above), _cell(below)]
-    of_two = (one for one in comparisons if one.base.kind in {"interpreter", "setting"})
-    for record, case in ((one, row.case) for one in of_two for row in one.cases):
+    of_two = (
+        comparison
+        for comparison in comparisons
+        if comparison.base.kind in {"interpreter", "setting"}
+    )
+    for record, case in (
+        (comparison, row.case) for comparison in of_two for row in comparison.cases
+    ):
         finding = record.of(case.id, metric)
         cells = [_cell(case), _cell(_as_base(record, case))]
         if finding is None or sides not in (cells, cells[::-1]):
@@ -197,7 +197,9 @@ def compared(
         ours, samples = finding.interval, "pairs of launches by turns" if finding.alone else "duets"
         if ours and ours.ends and ours.n >= ENOUGH_LAUNCHES:
             words = f"by {ours.n} {samples} on {record.machine.id}, {record.started[:10]}"
-            ours = ours if sides == cells else inverse(ours)
+            if sides != cells:
+                low, high = ours.ends
+                ours = Interval(1 / ours.estimate, 1 / high, 1 / low, ours.n)
             yield Evidence(ours, words, samples, record.machine, record)
 
 
@@ -224,7 +226,7 @@ def check(
     """Answer every statement of an experiment."""
     cases = {case.id: case.case for run in runs for case in run.cases.values()}
 
-    def check_one(shape: CaseShape) -> Answer:
+    def check_one(shape: Shape) -> Answer:
         names = [name for name in (shape.numerator, shape.denominator) if name is not None]
         known = [*served(runs, published, names, shape.metric)]
         both = [cases.get(published.case_id(name, cases)) for name in names]

@@ -16,7 +16,7 @@ from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from observatory.matrix import titles
-from observatory.matrix.published import Published, SuiteDeclaration, SuiteShape, SuiteSide
+from observatory.matrix.published import Published, Shape, SuiteDeclaration
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Side, ratio
 from observatory.show.tables import FigureTable
@@ -63,14 +63,16 @@ class Section:
         return (topic if topic != self.experiment else self.question) or self.experiment
 
 
-def reference_runs(results: Path) -> list[RunSummary]:
-    """Read the newest runs of each machine and profile, except unreadable ones."""
+def reference_runs(results: Path, problems: list[str]) -> list[RunSummary]:
+    """Read the newest runs of each machine and profile; say of each other why it is unreadable."""
     groups: dict[tuple[str, str], list[Path]] = {}
     for path in result_files.runs(results):
         profile = path.name.partition("-")[2].partition("-")[0]
         groups.setdefault((path.parent.parent.name, profile), []).append(path)
     recent = [path for group in groups.values() for path in group[-_RECENT:]]
-    return kinds.read_each(recent, lambda path: summarise(kinds.read_at(Run, results, path)), [])
+    return kinds.read_each(
+        recent, lambda path: summarise(kinds.read_at(Run, results, path)), problems
+    )
 
 
 def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[str]:
@@ -110,7 +112,7 @@ def experiment(
     best: dict[str, CaseSummary] = {}
     for run, case in measured:
         if run.run.machine.id == launches.most_common(1)[0][0]:
-            best[case.id] = max(best.get(case.id, case), case, key=lambda one: one.measured)
+            best[case.id] = max(best.get(case.id, case), case, key=lambda summary: summary.measured)
     section = Section(
         name,
         about.question,
@@ -173,13 +175,14 @@ def where(snapshot: Snapshot) -> str:
 def _answer(
     snapshots: Sequence[Snapshot],
     suite: SuiteDeclaration,
-    shape: SuiteShape,
+    shape: Shape,
     runs: Sequence[RunSummary],
 ) -> Answer:
-    sides = [_side(snapshots, suite, shape, side) for side in (shape.above, shape.below)]
-    alone = claims.pairs(sides, "samples")
-    if per := shape.per:  # over the ratio of the servers, of the machine with most launches
-        known = claims.served(runs, Published(), (per.above, per.below), per.metric)
+    above, below = shape.numerator, str(shape.denominator)
+    alone = claims.pairs([_side(snapshots, name) for name in (above, below)], "samples")
+    if shape.per:  # over the ratio of the servers, of the machine with most launches
+        metric, *cases = shape.per
+        known = claims.served(runs, Published(), cases, metric)
         whole = max(known, key=lambda each: each.rank, default=None)
         if alone.ours and whole and whole.ours:
             note = f"{ratio(alone.ours.estimate)} alone, {ratio(whole.ours.estimate)} served"
@@ -187,29 +190,16 @@ def _answer(
             alone = replace(alone, ours=ours, words=words)
         else:
             alone = replace(alone, ours=None, words="never in one run")
-    above, below = str(shape.above.variant), str(shape.below.variant)
-    same_python = shape.above.python == shape.below.python
-    sources = suite.seconds(shape.above.python, shape.table, shape.where) if same_python else ()
-    published = (row[above] / row[below] for row in sources if {above, below} <= row.keys())
-    return claims.answer(shape, [alone], next(published, None))
+    sources = (run[above] / run[below] for run in suite.published if {above, below} <= run.keys())
+    return claims.answer(shape, [alone], next(sources, None))
 
 
-def _side(
-    snapshots: Sequence[Snapshot], suite: SuiteDeclaration, shape: SuiteShape, side: SuiteSide
-) -> Side:
-    """Collect the samples of these parameters; without a stack, of any stack."""
-    table = suite.table(shape.table)
-    variant = {table.variant: side.variant} if table.variant and side.variant else {}
-    params, name = {**shape.where, **variant}, shape.benchmark or table.benchmark
+def _side(snapshots: Sequence[Snapshot], name: str) -> Side:
+    """Collect the samples of a reading, of every commit."""
     figures: dict[tuple[str, int], float] = {}
     for snapshot in snapshots:
-        readings = (
-            reading
-            for reading in snapshot.of(name)
-            if (reading.python, reading.param) == (side.python, params)
-            if side.stack in {None, reading.stack}
-        )
-        if (reading := next(readings, None)) and reading.value is not None:
-            samples = enumerate(reading.samples or (reading.value,))
-            figures |= {(snapshot.commit, number): sample for number, sample in samples}
-    return Side(f"{side.variant or side.stack} on {side.python}", units.seconds, figures)
+        for reading in snapshot.readings:
+            if reading.id == name and reading.value is not None:
+                samples = enumerate(reading.samples or (reading.value,))
+                figures |= {(snapshot.commit, number): sample for number, sample in samples}
+    return Side(name, units.seconds, figures)

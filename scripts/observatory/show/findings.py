@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.text import Text
 
 from duetbench.core.metrics import row as row_of
@@ -18,8 +17,6 @@ from observatory.show.claims import Answer, figure, ratio
 from observatory.show.experiments import Section
 from observatory.show.tables import Cell, FigureTable
 from observatory.store.points import Points
-
-_WIDE: Final = 120  # columns of a terminal
 
 _FINDINGS: Final = """# Findings
 
@@ -103,17 +100,13 @@ def _cell(cell: Cell) -> str:
 def print_sections(
     console: Console, title: str, head: Iterable[tuple[str, str]], sections: Iterable[Section]
 ) -> None:
-    """Print what the experiments of a run, or suites, found: every answer and every figure.
-
-    A narrow terminal, whose tables would have cut figures, gets the Markdown itself.
-    """
+    """Print what the experiments of a run, or suites, found, as Markdown: no figure is cut."""
     parts = [f"# {escape(title)}", facts(head)]
     for section in sections:
         notes = facts(("", note) for note in section.notes)
         parts += [f"## {escape(section.experiment)}", _about(section), _answers(section.answers)]
         parts += [notes, *(part for table in section.tables for part in _table(table))]
-    text, wide = _joined(parts), console.is_terminal and console.width >= _WIDE
-    console.print(Markdown(text) if wide else Text(text), soft_wrap=not wide)
+    console.print(Text(_joined(parts)), soft_wrap=True)
     console.print(GLOSSARY)
 
 

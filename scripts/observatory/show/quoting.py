@@ -10,8 +10,8 @@ from duetbench.core.units import Interval
 from duetbench.report import formats
 from duetbench.report.attribution import AttributionText
 from observatory.store.change import Change
-from observatory.trend.quotes import Key, Quote, quote_of
-from observatory.trend.releases import MEMORY
+from observatory.trend.quotes import quote_of
+from observatory.trend.releases import MEMORY, Key, ReleaseEffect
 
 _ARTICLES: Final = ("A ", "An ", "The ")
 
@@ -64,12 +64,12 @@ def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     return f"{words} ({formats.within(ratio)})" if within else words
 
 
-def size(quote: Quote) -> str:
+def size(quote: ReleaseEffect) -> str:
     """Write a size in words, so that its sign needs no explanation: `20 % more CPU`."""
     return effect(quote.metric, quote.ratio).partition(" ")[2]
 
 
-def finding(quote: Quote, *, within: bool = False) -> str:
+def finding(quote: ReleaseEffect, *, within: bool = False) -> str:
     """Say what a release did: `fastapi 0.142.0 needs 20 % more CPU for a JSON response`."""
     words = effect(quote.metric, quote.ratio, within=within)
     link = " " if words.endswith("to start") else ": " if "to start (" in words else " for "
@@ -80,7 +80,7 @@ def finding(quote: Quote, *, within: bool = False) -> str:
     return f"{quote.package} {quote.version}{also} {words}{link}{what}"
 
 
-def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
+def finding_of(record: Change, quotes: Mapping[Key, ReleaseEffect]) -> str:
     """Write a change as a finding: its release with the quoted size, if that is known."""
     quote = quote_of(record, quotes)
     return finding(quote, within=True) if quote else sentence(record)
@@ -93,7 +93,7 @@ def title(metric: str) -> str:
     return METRICS[metric].title if metric in METRICS else metric or "figure"
 
 
-def place(quote: Quote) -> str:
+def place(quote: ReleaseEffect) -> str:
     """Say where it was measured: `CPU per request on Granian, Python 3.14, 128 connections`."""
     what = "memory" if quote.metric == MEMORY else title(quote.metric)
     return f"{what}: {case_names.name(quote.case)}"

@@ -5,7 +5,7 @@ no measurement is left out. A failure is shown as failed, what does not apply is
 neither is a figure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -19,11 +19,11 @@ from observatory.matrix.published import (
     KEYS,
     KeyValue,
     Published,
+    SuiteColumn,
     SuiteDeclaration,
     SuiteTable,
     TableLayout,
 )
-from observatory.show.claims import ratio
 from observatory.store.asv_results import Reading, Snapshot
 
 _FORMATS: Final = {"seconds": units.seconds, "bytes": units.size}
@@ -135,49 +135,36 @@ def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, 
 
 def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
     """Make a table of benchmarks: a row for each benchmark with its parameters."""
-    names = (*table.keys, table.variant) if table.variant else ()
-    rows: dict[tuple[str, ...], dict[int, Reading]] = {}
+    rows: dict[tuple[str, ...], dict[SuiteColumn, Reading]] = {}
     readings = snapshot.of(table.benchmark)
     for reading in readings:
-        key = tuple(reading.param[name] for name in names) or (_label(reading),)
-        for place, column in enumerate(table.columns):
+        key = tuple(reading.param[name] for name in table.keys) or (_label(reading),)
+        for column in table.columns:
             if column.python == reading.python and column.stack in {None, reading.stack}:
-                rows.setdefault(key, {})[place] = reading
+                rows.setdefault(key, {})[column] = reading
     spreads = [reading.spread for reading in readings if reading.spread is not None]
     widest = units.significant(100 * max(spreads, default=0.0), 2)
     note = f"figures are medians; half of their samples lie within ±{widest} % in the widest case"
     return FigureTable(
         table.title,
-        names or ("what",),
+        table.keys or ("what",),
         tuple(column.title for column in table.columns),
         tuple(
-            FigureRow(key, tuple(_readings(suite, table, key, rows[key])))
+            FigureRow(key, tuple(_reading(suite, rows[key].get(c)) for c in table.columns))
             for key in sorted(rows, key=lambda key: key[:-1])
         ),
         tuple(filter(None, (table.note, note * bool(spreads)))),
     )
 
 
-def _readings(
-    suite: SuiteDeclaration, table: SuiteTable, key: Sequence[str], row: Mapping[int, Reading]
-) -> Iterator[Cell]:
-    """Make a cell of each column: a figure or `failed`, beside what each run of the source says.
-
-    A ratio of two columns, or a benchmark that does not apply, has a dash where it has no figure.
-    """
-    where = dict(zip(table.keys, key, strict=False))
-    for place, column in enumerate(table.columns):
-        if column.over:
-            above, below = (row[n].value if n in row else None for n in column.over)
-            yield Cell(ratio(above / below if above is not None and below else None))
-            continue
-        sources = suite.seconds(column.python, table.name, where) if column.python else ()
-        published = [units.seconds(source[key[-1]]) for source in sources if key[-1] in source]
-        figure = formats.MISSING
-        if reading := row.get(place):
-            write = _FORMATS.get(reading.unit, units.plain)
-            figure = "failed" if reading.value is None else write(reading.value)
-        yield Cell(figure, published=", ".join(published))
+def _reading(suite: SuiteDeclaration, reading: Reading | None) -> Cell:
+    """Make a cell: a figure or `failed`, beside what each run of the source says; else a dash."""
+    if reading is None:
+        return Cell(formats.MISSING)
+    published = (units.seconds(run[reading.id]) for run in suite.published if reading.id in run)
+    write = _FORMATS.get(reading.unit, units.plain)
+    figure = "failed" if reading.value is None else write(reading.value)
+    return Cell(figure, published=", ".join(published))
 
 
 def _label(reading: Reading) -> str:

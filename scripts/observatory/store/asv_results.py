@@ -1,29 +1,21 @@
-"""asv's results as values: one reading per benchmark, parameters, interpreter and stack.
-
-asv's own classes read the files. They know all its formats, and which results belong to which
-version of a benchmark.
-"""
-
-from __future__ import annotations
+"""asv's results as values: one reading per benchmark, parameters, interpreter and stack."""
 
 import ast
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from duetbench.core.errors import RecordError
 from duetbench.host import files
 from observatory.store import kinds
-from observatory.store.kinds import kind_of
+from observatory.store.asv_files import AsvResults
 
-if TYPE_CHECKING:
-    from asv.results import Results
-
-_MACHINE: Final = "machine.json"
 LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
 
@@ -42,6 +34,12 @@ class Reading:
     # relative to it; None for a single one.
     spread: float | None = None
     samples: tuple[float, ...] = ()  # all of them, if they were recorded
+
+    @property
+    def id(self) -> str:
+        """Its benchmark, parameters, interpreter and stack: `gil.Cpu.time_tasks/4/py3.14/x`."""
+        values = (value for _, value in self.params)
+        return "/".join((self.benchmark, *values, f"py{self.python}", self.stack))
 
     @property
     def param(self) -> dict[str, str]:
@@ -73,115 +71,79 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     """Read all of asv's `results_dir`, the newest commit first.
 
     Unreadable files go to `problems`, and the rest is read; without `problems` the first of them
-    raises RecordError.
+    raises RecordError. Only results of the listed benchmarks' versions count.
     """
     if not (results / LIST).is_file():
         return ()
     faults = [] if problems is None else problems
-    groups = defaultdict[tuple[str, str], list["Results"]](list)
-    benchmarks: Any = None
-    for benchmarks in kinds.read_each([results / LIST], _benchmarks, faults):
-        for _, result in _usable(results, benchmarks, faults):
-            groups[str(result.params["machine"]), str(result.commit_hash)].append(result)
+    listed = json.loads(files.contents(results / LIST))
+    benchmarks = {name: about for name, about in listed.items() if isinstance(about, dict)}
+    groups = defaultdict[tuple[str, str], list[AsvResults]](list)
+    paths = sorted(path for path in results.glob("*/*.json") if path.name != "machine.json")
+    for result in kinds.read_each(paths, _load, faults):
+        groups[result.params["machine"], result.commit_hash].append(result)
     if problems is None and faults:
         raise RecordError(faults[0])
     snapshots = (_snapshot(of_commit, benchmarks) for of_commit in groups.values())
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
-def copy_usable(results: Path, target: Path) -> tuple[str, ...]:
-    """Link what asv can read of its `results_dir` to another folder; return why not the rest."""
-    problems: list[str] = []
-    usable = [path for path, _ in _usable(results, _benchmarks(results / LIST), problems)]
-    for path in (results / LIST, *usable, *{path.with_name(_MACHINE) for path in usable}):
-        place = target / path.relative_to(results)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(path.resolve())
-    return tuple(problems)
+def _load(path: Path) -> AsvResults:
+    place = f"asv/{path.parent.name}/{path.name}"
+    return kinds.parse(AsvResults, files.contents(path), place, str(path))
 
 
-def _usable(results: Path, benchmarks: Any, problems: list[str]) -> Sequence[tuple[Path, Results]]:
-    """Read asv's files with their machines' descriptions, as far as they yield readings."""
-    from asv.results import Results  # noqa: PLC0415 - only readers of results wait for asv
-
-    def load(path: Path) -> tuple[Path, Results]:
-        for file in (path.with_name(_MACHINE), path):
-            below = f"asv/{file.parent.name}/{file.name}"
-            if (kind := kind_of(below)) is None:
-                raise RecordError(
-                    f"{file}: expected a name that duetbench gives to a file of asv's"
-                )
-            kind.read(files.contents(file), below, str(file))
-        result = Results.load(str(path), machine_name=path.parent.name)
-        _snapshot([result], benchmarks)
-        return path, result
-
-    paths = (path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE)
-    return kinds.read_each(paths, load, problems)
-
-
-def _benchmarks(file: Path) -> Any:
-    """Read asv's list of benchmarks, which has their names and units."""
-    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `_usable`
-    from asv.config import Config  # noqa: PLC0415
-
-    conf = Config()
-    conf.results_dir = str(file.parent)
-    return Benchmarks.load(conf)
-
-
-def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
+def _snapshot(results: Sequence[AsvResults], benchmarks: Mapping[str, Any]) -> Snapshot:
     """Combine the files of one commit on one machine, without old versions of benchmarks."""
     params = results[0].params
-    cpu, cores, ram, system = (str(params.get(n) or "") for n in ("cpu", "num_cpu", "ram", "os"))
-    started = (when for result in results for when in result.started_at.values() if when)
+    cpu, cores, ram, system = (params.get(name, "") for name in ("cpu", "num_cpu", "ram", "os"))
+    started = (result.row(name).started_at or 0 for result in results for name in result.results)
+    readings = (
+        reading
+        for result in sorted(results, key=lambda result: result.env_name)
+        for name in benchmarks.keys() & result.results.keys()
+        for reading in _readings(result, name, benchmarks[name])
+    )
     return Snapshot(
-        machine=str(params["machine"]),
+        machine=params["machine"],
         described=", ".join(filter(None, (cpu, cores and f"{cores} cores", ram, system))),
-        commit=str(results[0].commit_hash),
-        committed=int(results[0].date),
-        started=max(map(int, started), default=0),
-        readings=tuple(
-            reading
-            for name in sorted(benchmarks)
-            for result in sorted(results, key=lambda result: str(result.env_name))
-            if name in result.get_result_keys(benchmarks)
-            for reading in _readings(result, name, benchmarks[name])
-        ),
+        commit=results[0].commit_hash,
+        committed=results[0].date,
+        started=max(started, default=0),
+        readings=tuple(sorted(readings, key=lambda reading: reading.benchmark)),
     )
 
 
-def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator[Reading]:
+def _readings(result: AsvResults, name: str, about: Mapping[str, Any]) -> Iterator[Reading]:
     """Yield a benchmark's readings, without combinations that do not apply, which are NaN."""
-    axes = benchmark["params"]
-    figures = zip(
-        product(*axes),
-        result.get_result_value(name, axes),
-        result.get_result_stats(name, axes),
-        result.get_result_samples(name, axes),
-        strict=True,
-    )
-    for combination, value, statistics, samples in figures:
-        measured = isinstance(value, int | float) and not isinstance(value, bool)
-        if measured and math.isnan(value):
+    row = result.row(name)
+    if row.version not in {None, about["version"]}:
+        return
+    measured = {values: place for place, values in enumerate(product(*row.params or ()))}
+    for combination in product(*about["params"]):
+        of_it = partial(_item, place=measured.get(combination))
+        value, samples = of_it(row.result), of_it(row.samples)
+        if value is not None and math.isnan(value):
             continue
+        quartiles = of_it(row.stats_q_25), of_it(row.stats_q_75)
         spread = None
-        if measured and value and statistics and statistics.get("repeat", 2) >= 2:
-            ends = [statistics.get(end) for end in ("q_25", "q_75")]
-            spread = None if None in ends else max(abs(end - value) for end in ends) / abs(value)
+        if value and None not in quartiles and (of_it(row.stats_repeat) or 2) >= 2:
+            spread = max(abs(quartile - value) for quartile in quartiles) / abs(value)
         yield Reading(
             benchmark=name,
-            params=tuple(
-                (key, _plain(text))
-                for key, text in zip(benchmark["param_names"], combination, strict=True)
-            ),
-            python=str(result.params["python"]),
-            stack=str(result.params.get("stack", "")),
-            unit=str(benchmark.get("unit", "")),
-            value=float(value) if measured else None,
+            params=tuple(zip(about["param_names"], map(_plain, combination), strict=True)),
+            python=result.params["python"],
+            stack=result.params.get("stack", ""),
+            unit=about.get("unit", ""),
+            value=value,
             spread=spread,
-            samples=tuple(samples or ()) if measured else (),
+            samples=tuple(samples or ()) if value is not None else (),
         )
+
+
+def _item(column: Sequence[Any] | None, place: int | None) -> Any:
+    """The item of a column; None if it has none."""
+    return column[place] if column and place is not None and place < len(column) else None
 
 
 def _plain(text: str) -> str:

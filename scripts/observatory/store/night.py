@@ -1,10 +1,10 @@
-"""A night: its plan in shards, the shard of one machine, and the record of what came of it.
+"""A night: its plan in shards, the shard of one machine, and what came of it.
 
 A series consists of the figures of one machine, so a case that moves to another one starts a new
 series. `[tool.observatory.fleet]` therefore declares which machine measures which cases.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,14 +13,15 @@ from typing import ClassVar, Final, Literal, TypeVar
 from pydantic import Field
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Artefact, Frozen, Moment, Plan, Profile, Run
-from duetbench.host import files
+from duetbench.core.model import Artefact, Frozen, Plan, Run
+from duetbench.core.text import some
+from duetbench.host import files, machine
 from observatory.store.points import Points
 
 _Measured = TypeVar("_Measured", Run, Points)
 
 FORMAT_VERSION: Final = 1
-"""Version of both files. 1: first published format (2026-11)."""
+"""Version of the plan. 1: first published format (2026-11)."""
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
 
@@ -42,54 +43,12 @@ class NightPlan(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="Time, profile and commit, as a run's.")
-    created: Moment = Field(description="UTC, ISO 8601.")
     commit: str | None
     anchor: str | None = Field(default=None, description="Name; cases are compared with it.")
     shards: tuple[Shard, ...] = Field(min_length=1)
 
     def shard(self, number: int) -> Shard | None:
         return next((shard for shard in self.shards if shard.number == number), None)
-
-
-class ShardRecord(Frozen):
-    """Result of one shard."""
-
-    shard: int = Field(ge=1)
-    machine: str | None = Field(description="The machine of the plan; null: any.")
-    planned: int = Field(ge=0, description="Number of cases.")
-    runs: tuple[str, ...] = Field(default=(), description="machine/run of the received files.")
-    missing: tuple[str, ...] = Field(default=(), description="Cases without any launch.")
-    reason: str = Field(default="", description="Why something is missing, if known.")
-
-
-class NightRecord(Artefact):
-    """Result of a night: one small file, so that reports can show what is missing."""
-
-    noun: ClassVar[str] = "the record of a night"
-    place: ClassVar[str] = "nights/{0.created:.4}/{0.id}.json"
-
-    format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME, description="The night plan's.")
-    created: Moment = Field(description="When it was planned: UTC, ISO 8601.")
-    commit: str | None
-    profile: Profile
-    status: Literal["complete", "incomplete", "empty"] = Field(
-        description="incomplete: cases are missing; empty: no launch was usable."
-    )
-    shards: tuple[ShardRecord, ...]
-
-    @property
-    def missing(self) -> tuple[ShardRecord, ...]:
-        return tuple(shard for shard in self.shards if shard.missing)
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What is missing, one sentence per shard."""
-        return tuple(
-            f"shard {shard.shard}{f' ({shard.machine})' if shard.machine else ''}: "
-            f"{len(shard.missing)} of {shard.planned} cases are missing: {shard.reason}"
-            for shard in self.missing
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,40 +59,19 @@ class Assignment:
     shard: Shard
 
     def mark(self, measured: _Measured) -> _Measured:
-        """Record in a run or in points which shard it is; raises as `require`."""
-        self.require(measured.machine.id, measured.commit)
+        """Record in a run or in points which shard it is."""
         # Machines of one model have the same id, and may begin in the same second.
         number = self.shard.number
         marks = {"id": f"{measured.id}-s{number}", "night": self.night.id, "shard": number}
         return measured.model_copy(update=marks)
 
-    def require(self, machine: str, commit: str | None) -> None:
-        """Refuse another machine or checkout than the shard's; raises UsageError."""
-        where = f"shard {self.shard.number} of {self.night.id}"
-        if self.shard.machine not in {None, machine}:
-            raise UsageError(
-                f"{where} is for the machine {self.shard.machine}, but this is {machine}: run it "
-                "there, or make a new plan for the available machines"
-            )
-        if self.night.commit and commit and self.night.commit != commit:
-            raise UsageError(
-                f"{where} measures commit {self.night.commit[:12]}, but the checkout is at "
-                f"{commit[:12]}: check that commit out, or make a new plan"
-            )
 
-
-def assignment(path: Path | None, number: int | None) -> Assignment | None:
-    """Read a shard of a night's plan; None if neither a plan nor a number is given.
-
-    Raises UsageError if one of them is missing, or the night has no such shard; or RecordError.
-    """
-    if path is None and number is None:
-        return None
-    if path is None or number is None:
-        raise UsageError("--plan and --shard belong together: which night, and which part of it")
-    night = files.read(NightPlan, path)
-    if (shard := night.shard(number)) is None:
-        raise UsageError(f"--shard {number}: night {night.id} has shards 1 to {len(night.shards)}")
+def assignment(path: Path) -> Assignment:
+    """Find this machine's shard in a night's plan; raises UsageError or RecordError."""
+    night, here = files.read(NightPlan, path), machine.fingerprint().id
+    shard = next((shard for shard in night.shards if shard.machine in {None, here}), None)
+    if shard is None:
+        raise UsageError(f"{path}: expected a shard of this machine, {here}, found none")
     return Assignment(night, shard)
 
 
@@ -164,44 +102,24 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
     )
 
 
-def outcome(plan: NightPlan, runs: Sequence[Run]) -> NightRecord:
-    """Compare the runs that arrived with the plan; those of other nights do not count.
+def missing(plan: NightPlan, shards: Collection[int], runs: Sequence[Run]) -> list[str]:
+    """Say which cases of some shards have no launch in the runs that arrived, a sentence each.
 
-    The record follows from these arguments alone, so a repeated store writes the same. Why a case
-    has failed, or no point, is in the files of its run and of its points.
+    A failed launch is a result, and so is a missing interpreter: its run has the reason.
     """
-    runs = sorted(
-        (run for run in runs if run.night == plan.id), key=lambda run: (run.machine.id, run.id)
-    )
-    shards = tuple(
-        _arrived(shard, [run for run in runs if run.shard == shard.number]) for shard in plan.shards
-    )
-    usable = any(result.usable for run in runs for result in run.results)
-    complete = not any(shard.missing for shard in shards)
-    return NightRecord(
-        id=plan.id,
-        created=plan.created,
-        commit=plan.commit,
-        profile=plan.shards[0].plan.profile,
-        status="empty" if not usable else "complete" if complete else "incomplete",
-        shards=shards,
-    )
-
-
-def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
-    # A missing interpreter on a machine is a result, too.
-    results = (result for run in runs for result in run.results)
-    launched = {result.case.id for result in results if result.launches or result.missing}
-    cases = [case.id for case in shard.plan.cases]
-    missing = tuple(case for case in cases if case not in launched)
-    reason = "its run does not hold them" if runs else "no run of this shard arrived"
-    if any(run.status == "partial" for run in runs):
-        reason = "its run ended before it came to them"
-    return ShardRecord(
-        shard=shard.number,
-        machine=shard.machine,
-        planned=len(cases),
-        runs=tuple(f"{run.machine.id}/{run.id}" for run in runs),
-        missing=missing,
-        reason=reason * bool(missing),
-    )
+    sentences = []
+    for shard in (shard for shard in plan.shards if shard.number in shards):
+        own = [run for run in runs if run.shard == shard.number]
+        results = (result for run in own for result in run.results)
+        launched = {result.case.id for result in results if result.launches or result.missing}
+        reason = "its run does not hold them" if own else "no run of this shard arrived"
+        if any(run.status == "partial" for run in own):
+            reason = "its run ended before it came to them"
+        cases = [case.id for case in shard.plan.cases]
+        if lost := [case for case in cases if case not in launched]:
+            where = f"shard {shard.number}{f' ({shard.machine})' if shard.machine else ''}"
+            sentences.append(
+                f"{where}: {len(lost)} of {len(cases)} cases are missing: {reason}: "
+                f"{some(lost, at_most=10)}"
+            )
+    return sentences

@@ -25,7 +25,7 @@ from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
-from duetbench.core.errors import SetupError
+from duetbench.core.errors import InterruptedRun, SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
@@ -33,7 +33,6 @@ from duetbench.counts import counted
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
@@ -194,7 +193,7 @@ class Measurement(Loop):
 
     def points(self) -> Points:
         """Return the points of its cases so far, and which have none."""
-        cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
+        cases, lost = list[CasePoints](), {absence.case: absence.reason for absence in self.lost}
         for pair in self.pairs:
             case, points = pair.case, list[AnchoredPoint]()
             if pair.void or len(pair.usable) < 2:
@@ -279,18 +278,18 @@ def measure(
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
             f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
-            "observatory anchor renew NAME"
+            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor "
+            "in apps/anchor.toml"
         )
     fetch_commit(checkout.root, anchor.commit)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
-        for one in order:
-            lock = partial(one.lock, base.base.subject, reporter)
-            with base.head(one.label, lock) as (side, lost):
+        for point in order:
+            lock = partial(point.lock, base.base.subject, reporter)
+            with base.head(point.label, lock) as (side, lost):
                 # Instruments of its own: what they copy of a set is removed with it.
                 own, sides = Real(), (base.base, side)
-                measurement = Measurement(anchor, one, sides, lost, own, reporter, effort, keep)
+                measurement = Measurement(anchor, point, sides, lost, own, reporter, effort, keep)
                 if measurement.pairs or lost:
                     yield measurement.measure()

@@ -4,9 +4,8 @@ import functools
 from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Final
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -20,8 +19,6 @@ from observatory.matrix.anchor import Anchor
 from observatory.store import kinds
 from observatory.store.points import Points
 from observatory.trend.anchored import Wanted
-
-STEPS: Final = {"day": 1, "week": 7}
 
 Newest = Callable[[date, str | None], str | None]
 """Returns a package's newest release at the end of a day, of all or only below a version; None:
@@ -49,20 +46,17 @@ def without_known(wanted: Sequence[Wanted], results: Path, anchor: Anchor) -> li
     for file in kinds.read_all(Points, results):
         if (file.machine.id, file.anchor, file.origin) == origin:
             known.setdefault(file.label, set()).update(case.case for case in file.cases)
-    return [replace(one, known=known.get(one.label, ())) for one in wanted]
+    return [replace(stack, known=known.get(stack.label, ())) for stack in wanted]
 
 
-def dates(first: date, last: date, every: str) -> tuple[date, ...]:
-    """Return dates from first to last, `every` day, week or month; UsageError if there is none."""
+def dates(first: date, last: date) -> tuple[date, ...]:
+    """Return the dates a month apart from first to last; UsageError if there is none.
+
+    In a month without such a day, it is its last day.
+    """
     if last < first:
-        raise UsageError(f"--from {first} --to {last}: expected the earlier date first")
-    if every in STEPS:
-        count = (last - first).days + 1
-        return tuple(first + timedelta(number) for number in range(0, count, STEPS[every]))
-    if every != "month":
-        raise UsageError(f"--every {every!r}: expected day, week or month")
+        raise UsageError(f"--since {first} --until {last}: expected the earlier date first")
     months = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
-    # In a month without such a day, its last day.
     days = (
         date(year, month + 1, min(first.day, monthrange(year, month + 1)[1]))
         for year, month in (divmod(number, 12) for number in months)

@@ -9,12 +9,10 @@ scatter. Steps that share a possible cause are one candidate. It lies between th
 first of these changes and the one after the last.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain, pairwise, product
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +24,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
-from observatory.trend.levels import fit, interval
+from observatory.trend.levels import rises
 from observatory.trend.table import Table
 
 AWAY: Final = timedelta(days=7)
@@ -45,14 +43,6 @@ caused it."""
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of a point does
 not include it: that covers the rounds of one counting, which all differ in the same way."""
-
-
-@dataclass(slots=True)
-class _Cluster:
-    """Steps that share a possible cause, and the places of the nights with these causes."""
-
-    nights: set[int]
-    steps: list[Step]
 
 
 def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
@@ -89,13 +79,14 @@ def of_table(table: Table) -> Iterator[Change]:
             if locks.setdefault(lock.name, lock.digest) != lock.digest:
                 renewed[lock.name].add(place)
             locks[lock.name] = lock.digest
-    explained = defaultdict[str, list[_Cluster]](list)
+    explained = defaultdict[str, list[tuple[Step, frozenset[int]]]](list)
     for step, nights in steps(table):
         stack = table.cases[step.series.case]
-        if near := renewed[stack].intersection(nights):
-            explained[stack].append(_Cluster(near, [step]))
+        if near := frozenset(renewed[stack].intersection(nights)):
+            explained[stack].append((step, near))
     for stack, causes in sorted(explained.items()):
-        yield from (_candidate(table, stack, cluster) for cluster in _join(causes))
+        for places, cluster in _join(causes).items():
+            yield _candidate(table, stack, places, cluster)
 
 
 def steps(table: Table) -> Iterator[tuple[Step, range]]:
@@ -118,52 +109,43 @@ def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, ran
     # Intervals of few duets are wider than by the normal distribution: these points count less.
     errors = np.full(len(nights), REPEATED) if counted else np.log(high / low) / 2 / NORMAL
     lone = [counted or table.nights[night].as_of is not None for night in nights.tolist()]
-    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone)
-    for left, right in pairwise(pieces):
-        height, error = right.log - left.log, math.hypot(left.se, right.se)
-        if abs(math.expm1(height)) <= floor:
-            continue
-        ratio = interval(height, error)
-        before, after = int(nights[right.start - 1]), int(nights[right.start])
-        single = max(piece.se * math.sqrt(piece.size) for piece in (left, right))
-        slack = 0 if abs(height) >= PLACED * single else SLACK
+    for rise in rises(np.log(mean).tolist(), errors.tolist(), floor, lone):
+        before, after = nights[rise.right.start - 1 : rise.right.start + 1].tolist()
+        slack = 0 if abs(rise.height) >= PLACED * rise.single else SLACK
         step = Step(
             series=SeriesName(machine=table.machine, case=case, metric=metric),
-            ratio=ratio.estimate,
-            within=ratio.ends,
-            strength=abs(height) / error,
+            ratio=rise.ratio.estimate,
+            within=rise.ratio.ends,
+            strength=abs(rise.height) / rise.error,
             before_run=table.nights[before].id,
             after_run=table.nights[after].id,
             when=datetime.fromtimestamp(table.nights[after].time, UTC),
-            nights=(left.size, right.size),
+            nights=(rise.left.size, rise.right.size),
         )
         # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
         yield step, range(first, last + 1)
 
 
-def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
-    """Join the steps of one stack that share a possible cause.
+def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int], list[Step]]:
+    """Join the steps of one stack that share a possible cause; return them by the nights of these.
 
-    A step with several possible causes joins the strongest of the clusters that need only some of
-    these, and does not unite them.
+    Steps with few possible causes come first. One with several joins the strongest of those with
+    which it shares any, and does not unite them.
     """
-    clusters: list[_Cluster] = []
-    for cause in sorted(causes, key=lambda cause: (len(cause.nights), -cause.steps[0].strength)):
-        if within := [cluster for cluster in clusters if cluster.nights <= cause.nights]:
-            strongest = max(within, key=lambda cluster: max(s.strength for s in cluster.steps))
-            strongest.steps += cause.steps
-            continue
-        for touching in [cluster for cluster in clusters if cluster.nights & cause.nights]:
-            clusters.remove(touching)
-            cause.nights |= touching.nights
-            cause.steps += touching.steps
-        clusters.append(cause)
+    clusters: dict[frozenset[int], list[Step]] = {}
+
+    def strength(nights: frozenset[int]) -> float:
+        return max(step.strength for step in clusters[nights])
+
+    for step, nights in sorted(causes, key=lambda cause: (len(cause[1]), -cause[0].strength)):
+        touching = [other for other in clusters if other & nights]
+        clusters.setdefault(max(touching, key=strength, default=nights), []).append(step)
     return clusters
 
 
-def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
-    place, first = max(cluster.nights), min(cluster.nights)
+def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterable[Step]) -> Change:
+    first, place = min(nights), max(nights)
     sides = (*reversed(table.nights[:first]), table.nights[place])
     (base, before), *_, (head, after) = (
         (night, lock) for night in sides if (lock := night.stack(stack))
@@ -186,7 +168,7 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, before.packages, after.packages),
-        **figures_of(cluster.steps),
+        **figures_of(cluster),
     )
 
 

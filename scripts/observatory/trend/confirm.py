@@ -56,7 +56,6 @@ def compare_stacks(
     candidate: Change,
     seconds: float,
     *,
-    seed: int,
     reporter: Reporter,
     explain: Explain = lambda _comparison, _sides: None,
 ) -> Comparison:
@@ -81,9 +80,15 @@ def compare_stacks(
     def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
         return preparation.of_locks(project, stack, base, head, scope)
 
-    extent = Extent(select, seconds=seconds, seed=seed)
     with measuring():
-        return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
+        return compare(
+            project,
+            Contrast(),
+            Extent(select, seconds=seconds),
+            reporter,
+            prepare=prepare,
+            explain=explain,
+        )
 
 
 def find_locks(project: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:

@@ -9,7 +9,8 @@ simulation has chosen the prices (docs/observatory/method.md).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -54,6 +55,42 @@ def interval(log: float, error: float) -> Interval:
     """Make the interval of a ratio from its logarithm and the standard error of that."""
     low, mean, high = (math.exp(log + side * NORMAL * error) for side in (-1, 0, 1))
     return Interval(mean, low, high)
+
+
+class Rise(NamedTuple):
+    """A step: the pieces on both sides of it."""
+
+    left: Piece
+    right: Piece
+
+    @property
+    def height(self) -> float:
+        return self.right.log - self.left.log
+
+    @property
+    def error(self) -> float:
+        """Standard error of the height."""
+        return math.hypot(self.left.se, self.right.se)
+
+    @property
+    def ratio(self) -> Interval:
+        return interval(self.height, self.error)
+
+    @property
+    def single(self) -> float:
+        """Standard error of a single point, on the side where it is larger."""
+        return max(piece.se * math.sqrt(piece.size) for piece in self)
+
+
+def rises(
+    logs: Sequence[float],
+    errors: Sequence[float],
+    floor: float,
+    lone: Sequence[bool] | None = None,
+) -> list[Rise]:
+    """Find the steps of a series beyond a relative change; the rest is as for `fit`."""
+    steps = (Rise(*pair) for pair in pairwise(fit(logs, errors, lone)))
+    return [step for step in steps if abs(math.expm1(step.height)) > floor]
 
 
 def fit(

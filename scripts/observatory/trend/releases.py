@@ -7,12 +7,13 @@ machine are independent, so that of a release over another one is their sum in q
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -23,18 +24,78 @@ from duetbench.judge import statistics
 from duetbench.judge.statistics import RATE, Sample, direction
 from observatory.store.change import order
 from observatory.store.points import AnchoredPoint, Points, join
-from observatory.trend.levels import Piece, fit, interval
+from observatory.trend.levels import Rise, interval, rises
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
 MEMORY: Final = "pss_steady"
 MAIN: Final = (CPU, START)
 """Metrics that sum up a release: CPU per request, or CPU to start."""
-Pair = tuple[str, AnchoredPoint, AnchoredPoint]
-"""A case, and one metric's points of it for two releases."""
 
 CERTAIN: Final = 8.0
 """Twice the log likelihood ratio of a release on its own level to that on the next, from which a
 step begins there: 55 to 1."""
+
+_RANKS: Final = (CPU, "throughput", START, MEMORY)
+"""Metrics that are quoted: what requests cost first."""
+
+Key = tuple[str, str]
+"""A package and its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseEffect:
+    """Effect of a release on one metric of a case, over another release.
+
+    Attributes:
+        previous: The version that it is compared with; None: it is not known.
+        when: Day of the release; without one, of the first night after it (`dated` is False).
+        machine: Id.
+        verdict: Of its interval against a tenth of the limit, corrected for all figures of its
+            family; unknown: it is not judged.
+        detectable: The smallest change that 4 of 5 measurements would detect.
+        together: Releases that were measured with it, and only together: `starlette 0.52.1`.
+    """
+
+    package: str
+    version: str
+    previous: str | None
+    when: datetime
+    machine: str
+    case: str
+    metric: str
+    ratio: Interval
+    verdict: Verdict = Verdict.UNKNOWN
+    dated: bool = True
+    detectable: float | None = None
+    together: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.package, self.version
+
+    @property
+    def moved(self) -> bool:
+        return self.verdict in {Verdict.BETTER, Verdict.WORSE}
+
+    @property
+    def size(self) -> float:
+        return abs(math.log(self.ratio.estimate))
+
+    @property
+    def reaches_limit(self) -> bool:
+        """Whether the change is large enough to act on."""
+        return self.size >= math.log1p(row(self.metric).limit)
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Sorts the metrics of a release: what reaches its limit first, and of these, requests."""
+        place = _RANKS.index(self.metric) if self.metric in _RANKS else len(_RANKS)
+        return not self.reaches_limit, place
+
+    @property
+    def width(self) -> float:
+        low, high = self.ratio.ends or (0.0, math.inf)
+        return math.log(high / low) if low else math.inf
 
 
 @dataclass(frozen=True, eq=False)  # without slots, since it keeps its levels
@@ -55,13 +116,8 @@ class ReleaseAxis:
         """Releases with points: the others could not be installed, or failed."""
         return tuple(release for release in self.releases if release.cases)
 
-    @property
-    def steps(self) -> tuple[tuple[Points, Points], ...]:
-        """Each measured release but the first, after the measured one before it."""
-        return tuple(pairwise(self.measured))
-
     @cached_property
-    def levels(self) -> dict[tuple[str, str, str], ReleaseEffect]:
+    def levels(self) -> dict[tuple[str, str, str], Rise]:
         """Find the releases from which on a case is at another level: by version, case and metric.
 
         One release scatters by more than a small change; all of them on both sides of it do not.
@@ -72,40 +128,11 @@ class ReleaseAxis:
         for case, metric in product(cases, MAIN):
             points = ((r.version, r.point(case, metric)) for r in self.measured)
             known = [(version, point) for version, point in points if point and scatters(point)]
-            logs, errors = [point.log for _, point in known], [point.se for _, point in known]
-            for left, right in pairwise(fit(logs, errors)):
-                height = right.log - left.log
-                if abs(math.expm1(height)) > row(metric).floor and _begins(logs, left, right):
-                    steps[known[right.start][0], case, metric] = ReleaseEffect(
-                        case,
-                        metric,
-                        interval(height, math.hypot(left.se, right.se)),
-                        verdict=direction(metric, height),
-                        levels=(left.size, right.size),
-                    )
+            logs = [point.log for _, point in known]
+            for rise in rises(logs, [point.se for _, point in known], row(metric).floor):
+                if _begins(logs, rise):
+                    steps[known[rise.right.start][0], case, metric] = rise
         return steps
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseEffect:
-    """Effect of a release on one metric of a case, over another release."""
-
-    case: str
-    metric: str
-    ratio: Interval
-    detectable: float | None = None  # smallest change that 4 of 5 measurements would detect
-    # Its interval against a tenth of the limit, corrected for all figures of its family;
-    # None: it is not judged.
-    verdict: Verdict | None = None
-    levels: tuple[int, int] | None = None  # releases before and from it on, if it is their mean
-
-    @property
-    def moved(self) -> bool:
-        return self.verdict in {Verdict.BETTER, Verdict.WORSE}
-
-    @property
-    def size(self) -> float:
-        return abs(math.log(self.ratio.estimate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +146,7 @@ class Result:
     @property
     def main(self) -> tuple[ReleaseEffect, ...]:
         """Effects that sum it up: one metric of each judged case."""
-        return tuple(effect for effect in self.effects if effect.verdict and effect.metric in MAIN)
+        return tuple(effect for effect in self.effects if effect.metric in MAIN)
 
     @property
     def moved(self) -> tuple[ReleaseEffect, ...]:
@@ -143,12 +170,31 @@ def axes(files: Iterable[Points]) -> tuple[ReleaseAxis, ...]:
         if file.release is not None:
             key = (canonicalize_name(file.release.package), file.machine.id, file.anchor)
             groups.setdefault(key, {}).setdefault(file.version, []).append(file)
-    found = []
+    rows = []
     for (package, _, anchor), versions in groups.items():
         newest = max((group[-1] for group in versions.values()), key=lambda file: file.started)
         releases = tuple(join(versions[version]) for version in sorted(versions, key=order))
-        found.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
-    return tuple(sorted(found, key=lambda axis: (axis.package, -axis.last.timestamp())))
+        rows.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
+    return tuple(sorted(rows, key=lambda axis: (axis.package, -axis.last.timestamp())))
+
+
+class Neighbours(NamedTuple):
+    """One metric of a case, measured with two releases."""
+
+    axis: ReleaseAxis
+    base: Points
+    head: Points
+    case: str
+    before: AnchoredPoint
+    after: AnchoredPoint
+
+    def effect(self, ratio: Interval, **judgement: Any) -> ReleaseEffect:
+        """Return the effect of head's release, with its verdict and what would be detectable."""
+        axis, head = self.axis, self.head
+        return ReleaseEffect(
+            axis.package, head.version, self.base.version, head.when, axis.machine.id, self.case,
+            self.after.metric, ratio, **judgement,
+        )  # fmt: skip
 
 
 def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
@@ -158,46 +204,48 @@ def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
     a verdict by chance. If a case is at another level from a release on, the effect is the
     difference of the levels. Counts have no verdict.
     """
-    by_axis: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in axes}
-    steps = [(axis, *step) for axis in by_axis for step in axis.steps]
-    effects: list[list[ReleaseEffect]] = [[] for _ in steps]
+    results: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in axes}
+    steps = [(axis, *step) for axis in results for step in pairwise(axis.measured)]
     pairs = [
-        (place, (case.case, before, after))
-        for place, (_, base, head) in enumerate(steps)
+        Neighbours(axis, base, head, case.case, before, after)
+        for axis, base, head in steps
         for case in head.cases
         for after in case.points
         if (before := base.point(case.case, after.metric))
     ]
+    effects = defaultdict[tuple[ReleaseAxis, str], list[ReleaseEffect]](list)
     for family in (MAIN, (MEMORY,)):
-        own = [p for p in pairs if p[1][2].metric in family and scatters(*p[1][1:])]
-        for (place, _), effect in zip(own, judge([pair for _, pair in own]), strict=True):
-            axis, _, head = steps[place]
-            key = (head.version, effect.case, effect.metric)
-            effects[place].append(axis.levels.get(key, effect))
-    for place, (name, before, after) in pairs:
-        if after.metric == INSTRUCTIONS:
+        own = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
+        for pair, effect in zip(own, judge(own), strict=True):
+            if level := pair.axis.levels.get((effect.version, effect.case, effect.metric)):
+                verdict = direction(effect.metric, level.height)
+                effect = pair.effect(level.ratio, verdict=verdict)  # noqa: PLW2901
+            effects[pair.axis, effect.version].append(effect)
+    for pair in pairs:
+        if pair.after.metric == INSTRUCTIONS:
+            before, after = pair.before, pair.after
             ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
-            effects[place].append(ReleaseEffect(name, INSTRUCTIONS, ratio))
-    for (axis, base, head), of_step in zip(steps, effects, strict=True):
-        by_axis[axis][head.version] = Result(base, head, tuple(of_step))
-    return by_axis
+            effects[pair.axis, pair.head.version].append(pair.effect(ratio))
+    for axis, base, head in steps:
+        results[axis][head.version] = Result(base, head, tuple(effects[axis, head.version]))
+    return results
 
 
-def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:
+def _begins(logs: Sequence[float], rise: Rise) -> bool:
     """Whether a level begins with its first release: neither neighbour can be on the other."""
+    left, right = rise
     last, first = logs[right.start - 1], logs[right.start]
-    variance = max(piece.se**2 * piece.size for piece in (left, right))  # of one release
     ratios = (
         (last - right.log) ** 2 - (last - left.log) ** 2,
         (first - left.log) ** 2 - (first - right.log) ** 2,
     )
-    return min(ratios) >= CERTAIN * variance
+    return min(ratios) >= CERTAIN * rise.single**2
 
 
-def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
+def judge(pairs: Sequence[Neighbours]) -> list[ReleaseEffect]:
     """Judge the figures of one family, whose points all have a scatter."""
-    samples = [_sample(before, after) for _, before, after in pairs]
-    rows = [row(after.metric) for *_, after in pairs]
+    samples = [_sample(pair.before, pair.after) for pair in pairs]
+    rows = [row(pair.after.metric) for pair in pairs]
     adjusted = statistics.adjust(
         [
             float(statistics.moved_ps(of.mean, of.error, of.freedom, scale.floor))
@@ -205,14 +253,14 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
         ]
     )
     effects = []
-    for (case, _, after), of, scale, p in zip(pairs, samples, rows, adjusted, strict=True):
+    for pair, of, scale, p in zip(pairs, samples, rows, adjusted, strict=True):
         low, high = of.interval.ends or (0.0, math.inf)
         inside = max(high, 1 / low) <= 1 + scale.limit
         verdict = Verdict.SAME if inside else Verdict.UNKNOWN
         if p <= RATE:
-            verdict = direction(after.metric, of.mean)
+            verdict = direction(pair.after.metric, of.mean)
         detectable = of.detectable(scale.floor, RATE / len(pairs))
-        effects.append(ReleaseEffect(case, after.metric, of.interval, detectable, verdict))
+        effects.append(pair.effect(of.interval, verdict=verdict, detectable=detectable))
     return effects
 
 

@@ -110,11 +110,11 @@ def points(
     row, column = table.row(case), table.metrics.index(metric)
     if nights is None:
         nights = table.planned_nights(case).tolist()
-    found = []
+    rows = []
     for place in nights:
         night, (ratio, low, high, duets) = table.nights[place], table.figures[place, row, column]
         known = not math.isnan(ratio)
         figure = Interval(float(ratio), float(low), float(high), int(duets)) if known else None
         reason = "" if known else night.reason(case) or "this night has no such figure"
-        found.append(Point(night, figure, reason))
-    return tuple(found)
+        rows.append(Point(night, figure, reason))
+    return tuple(rows)

@@ -106,18 +106,18 @@ def load(target: str, *, factory: bool = False) -> tuple[Any, bool]:
     loaded: Any = sys.modules[module]
     for name in attribute.split("."):
         loaded = getattr(loaded, name)
-    made = factory or makes_one(loaded)
-    return (loaded() if made else loaded), made
+    called = factory or makes_one(loaded)
+    return (loaded() if called else loaded), called
 
 
-def makes_one(found: Any) -> bool:
+def makes_one(candidate: Any) -> bool:
     """Whether an attribute has to be called: a function or class that takes no arguments."""
-    if inspect.iscoroutinefunction(found) or not (
-        inspect.isroutine(found) or inspect.isclass(found)
+    if inspect.iscoroutinefunction(candidate) or not (
+        inspect.isroutine(candidate) or inspect.isclass(candidate)
     ):
         return False
     try:
-        signature = inspect.signature(found)
+        signature = inspect.signature(candidate)
         signature.bind()
     except (TypeError, ValueError):
         return False

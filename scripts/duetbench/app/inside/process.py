@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from duetbench.app.inside.request import PLAN, REPORT
 from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.text import ending
-from duetbench.host import proc
 
 if TYPE_CHECKING:
     from duetbench.host.process_session import Session
@@ -65,9 +64,10 @@ def start(
     `counter` gives what runs it in its folder, such as Valgrind. CountError: it cannot be started.
     """
     # A stack's environment, in which asv counts, lacks what this needs.
+    from duetbench.host import paths  # noqa: PLC0415
     from duetbench.host.process_session import Session  # noqa: PLC0415
 
-    with proc.scratch() as folder:
+    with paths.scratch() as folder:
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         argv = [*fixed_addresses(), *counter(folder), str(program.python), *program.payload]
         variables = environment(program.env, folder)
@@ -107,8 +107,16 @@ class Process:
             problem = f"{file.name}: expected a report: {error}; does the payload call phases.run?"
             raise CountError(problem) from error
         if "reason" in report:
-            raise CountError(str(report["reason"]), report.get("kind", ""))
+            raise CountError(_without_traceback(str(report["reason"])), report.get("kind", ""))
         return report
+
+
+def _without_traceback(reason: str) -> str:
+    """Leave the exception of a traceback, which frameworks report as a whole."""
+    from duetbench.host.command import last_words  # noqa: PLC0415 - as Session
+
+    before, traceback, _ = reason.partition("Traceback (most recent call last):")
+    return f"{before}{last_words(reason)}" if traceback else reason
 
 
 @functools.cache

@@ -94,7 +94,7 @@ def breakable(name: str) -> Markup:
 @cache
 def environment() -> jinja2.Environment:
     """Return the environment of the templates, with the filters and words of all pages."""
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("duetbench.report.html", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -104,6 +104,6 @@ def environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    made.filters |= {"breakable": breakable}
-    made.globals |= {"quantity": formats.quantity}
-    return made
+    environment.filters |= {"breakable": breakable}
+    environment.globals |= {"quantity": formats.quantity}
+    return environment

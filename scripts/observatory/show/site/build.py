@@ -1,28 +1,21 @@
-"""Builds the whole site from `results/`: pages, raw files, and asv's own site.
+"""Builds the whole site from `results/`: pages and raw files.
 
-The same results give the same bytes, except in asv's site. That loads its libraries from public
-hosts, and checks them by the checksums that it names. `addresses` defines where everything is.
+The same results give the same bytes. `addresses` defines where everything is: the documentation
+and asv's own site, which others build, among them.
 """
 
-import json
 import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.host import command, paths
-from duetbench.host.console import Narrator
 from duetbench.host.files import ADVICE
 from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site.pages import KINDS
 from observatory.show.site.site import Page, Site
-from observatory.store import asv_results
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 
@@ -31,31 +24,16 @@ MARKER: Final = ".duetbench-site"
 STATICS: Final = Path(__file__).with_name("static")
 OWN_STYLES: Final = Path(__file__).with_name("observatory.css")
 """Styles of what single files of comparisons do not have."""
-OURS: Final = ("asv", "b", "c", "cmp", "p", "points", "runs", "sides", "static", "x")
+OURS: Final = ("b", "c", "cmp", "p", "points", "runs", "sides", "static", "x")
 """Folders that hold only the site: a build begins by removing them."""
-LIMIT: Final = 600
-"""Most seconds that asv may take."""
-NO_ASV: Final = "asv has no results here"
-
-
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """The number of pages, and notes as sentences."""
-
-    pages: int
-    notes: tuple[str, ...]
 
 
 def build(
-    root: Path,
-    results: Path,
-    output: Path,
-    narrator: Narrator,
-    *,
-    with_asv: bool = True,
-    sources: Sources | None = None,
-) -> BuildReport:
+    root: Path, results: Path, output: Path, sources: Sources | None = None
+) -> tuple[int, tuple[str, ...]]:
     """Build the site of the results, or of `sources` that were read before.
+
+    Returns the number of pages, and notes as sentences.
 
     Raises:
         UsageError: The folder contains something else.
@@ -66,7 +44,6 @@ def build(
     site = Site(root, results, sources, output)
     _ = site.experiments  # a wrong declaration is no fault of a page
     _empty(output)
-    of_asv = publish_asv(root, results, output / addresses.ASV, narrator) if with_asv else ()
     _write(output, f"static/{STYLES.name}", STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
         _write(output, f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
@@ -80,38 +57,7 @@ def build(
             file = addresses.file(page.address)
             _write(output, file, text.encode("utf-8", "replace"))
             pages += file.endswith(".html")
-    return BuildReport(pages, (*sources.problems, *sources.notes, *of_asv, *site.broken))
-
-
-def publish_asv(root: Path, results: Path, folder: Path, narrator: Narrator) -> tuple[str, ...]:
-    """Let asv build the site of a checkout's results in a folder.
-
-    Returns sentences: files that asv cannot read, or at last why there is no site.
-    """
-    records, problems = results / "asv", list[str]()
-    if not (records / asv_results.LIST).is_file():
-        return (NO_ASV,)
-    from asv.util import load_json  # noqa: PLC0415 - takes half a second
-
-    log = paths.state_dir() / "logs" / "asv-publish.log"
-    log.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory(prefix="duetbench-") as scratch:
-        usable, config = Path(scratch) / "results", Path(scratch) / "asv.conf.json"
-        try:
-            unread = asv_results.copy_usable(records, usable)
-            problems += [problem.replace(f"{results}/", "") for problem in unread]
-            conf = load_json(str(root / config.name), js_comments=True)
-            conf |= {"repo": str(root), "results_dir": str(usable), "html_dir": str(folder)}
-            config.write_text(json.dumps(conf), "utf-8")
-            argv = ["timeout", str(LIMIT), sys.executable, "-m", "asv", "publish", "--no-pull"]
-            argv += ["--config", str(config)]
-            with narrator.step("asv's site", f"asv collects the results into {folder}") as tick:
-                what, env = f"asv publish within {LIMIT} s", {"DUETBENCH_ROOT": str(root)}
-                command.run(argv, what=what, log=log, tick=tick, env=env)
-        except Exception as problem:  # asv's own code may raise anything
-            shutil.rmtree(folder, ignore_errors=True)
-            problems.append(f"asv's site could not be built ({type(problem).__name__}): {problem}")
-    return tuple(problems)
+    return pages, (*sources.problems, *site.broken)
 
 
 def _list(kind: Callable[[Site], Iterator[Page]], site: Site) -> list[Page]:
@@ -128,7 +74,8 @@ def _empty(output: Path) -> None:
     """Empty the site's folder; raises UsageError for a file, or a folder with other content."""
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
-    there = {path.name for path in output.glob("*")} - {addresses.DOCS.strip("/")}
+    others = {address.strip("/") for address in (addresses.DOCS, addresses.ASV)}
+    there = {path.name for path in output.glob("*")} - others
     if there and MARKER not in there:
         raise UsageError(
             f"{output}: expected an empty folder, or a site that duetbench built (it removes old "

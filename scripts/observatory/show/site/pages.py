@@ -2,7 +2,6 @@
 
 import glob
 import json
-import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,24 +19,19 @@ from duetbench.core.comparison import Comparison, Finding, differences
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
-from duetbench.report import formats
 from duetbench.report.attribution import RowText
 from duetbench.report.html.comparison_page import one_file
 from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
-from observatory.show.claims import Answer, ratio
 from observatory.show.site import story, trends
-from observatory.show.site.charts import PlotRow, Scale, bar
+from observatory.show.site.charts import Axis, bar
 from observatory.show.site.site import Context, Page, Site
-from observatory.show.site.words import fill, utc
+from observatory.show.site.words import utc
 from observatory.store.change import Change, order
-from observatory.trend.quotes import Key, Quote
-from observatory.trend.releases import START, ReleaseAxis, Result
+from observatory.trend.releases import START, Key, ReleaseAxis, ReleaseEffect, Result
 from observatory.trend.table import points, tables
 
-_ANSWERS: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
-"""CSS classes of statements' verdicts."""
 _YEAR: Final = timedelta(days=366)
 _DRAWN: Final = 10  # releases of the newest year that the first page draws
 _FIGURES: Final = 3  # of a row of two sides
@@ -60,49 +54,17 @@ def _experiment(site: Site, name: str) -> Context:
     serves = name in site.published or section.runs
     select = ("--profile", "nightly", "--select", f"{glob.escape(name)}/*")
     words = ("measure", *select) if serves else ("inprocess",)
+    answers = [answer for answer in section.answers if answer.verdict != "cannot be asked here"]
     return {
         "title": section.title,
-        "chart": draw(section.answers),
+        "answers": answers,
+        "axis": Axis.around(answer.ours for answer in answers if answer.ours),
         "reasons": [(each.statement, f"{each.verdict}: {each.reason}") for each in section.answers],
         "section": section,
         "published": site.published.get(name, Published()),
         "command": shlex.join(("observatory", *words)),
         "cases": sorted(case for case in site.cases if case.partition("/")[0] == name),
     }
-
-
-def draw(answers: Sequence[Answer]) -> Markup | None:
-    """Draw the statements on a logarithmic axis: the figure here, what is expected, the source's.
-
-    Those that this machine cannot answer are left out; None: none is left.
-    """
-    asked = [answer for answer in answers if answer.verdict != "cannot be asked here"]
-    known = [answer.ours for answer in asked if answer.ours]
-    ends = [end for one in known for end in (one.estimate, *(one.ends or ())) if end > 0]
-    if not ends:
-        return None
-    scale = Scale(min(ends) / math.sqrt(2), max(ends) * math.sqrt(2), logarithmic=True)
-    caption = "A ratio, or a figure, on a logarithmic axis."
-    about = {"id": "statements", "title": "Every statement", "caption": caption}
-    words = {"figure": "measured here", "samples": "duets or launches"}
-    groups = {"": [*map(_statement, asked)]}
-    return fill("forest.html.j2", about=about, groups=groups, scale=scale, **words)
-
-
-def _statement(answer: Answer) -> PlotRow:
-    ours = answer.ours
-    published = f", published {ratio(answer.published)}" if answer.published else ""
-    return PlotRow(
-        answer.statement,
-        _ANSWERS.get(answer.verdict, ""),
-        ours if ours and min(ours.estimate, *(ours.ends or (1.0,))) > 0 else None,
-        answer.verdict,
-        ratio(ours.estimate) if ours else formats.MISSING,
-        "…".join(map(ratio, ours.ends)) if ours and ours.ends else "",
-        note=f"expected {answer.expected}{published}",
-        expected=(answer.least or 0.0, answer.most or math.inf),
-        published=answer.published or None,
-    )
 
 
 def cases(site: Site) -> Iterator[Page]:
@@ -133,7 +95,9 @@ def _case(site: Site, case: str) -> Context:
             for record, quote in quoted
             if not quote and record.series.case == case
         ],
-        "command": shlex.join(("observatory", "anchor", "run", "--select", glob.escape(case))),
+        "command": shlex.join(
+            ("observatory", "measure", "--profile", "nightly", "--select", glob.escape(case))
+        ),
     }
 
 
@@ -155,12 +119,13 @@ def _sides(site: Site) -> Context:
     groups: dict[str, list[SideRow]] = {}
     # Servers come before interpreters.
     for (title, case), record in sorted(newest.items(), key=lambda e: e[1].base.kind != "setting"):
-        known = [f for f in record.findings if f.case == case and f.subject in METRICS]
-        known = [finding for finding in known if finding.interval]
+        own = (f for f in record.findings if f.case == case and f.subject in METRICS)
+        known = [finding for finding in own if finding.interval]
         shown = [finding for finding in known if finding.moved][:_FIGURES] or known[:1]
-        for first, change in ((first, first.interval) for first in shown[:1]):
-            drawn = bar(change, first.verdict) if change and first.moved else Markup("")
-            words = [(finding.verdict, _in_words(finding)) for finding in shown]
+        moved = [(f.subject, f.interval, f.verdict) for f in shown if f.moved and f.interval]
+        drawn = bar(*moved[0]) if moved else Markup("")
+        words = [(finding.verdict, _in_words(finding)) for finding in shown]
+        if words:
             groups.setdefault(title, []).append((record, case_names.name(case), drawn, words))
     return {"groups": groups}
 
@@ -214,7 +179,7 @@ def _package(site: Site, name: str) -> Context:
     }
 
 
-def _over_releases(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | None:
+def _over_releases(site: Site, axis: ReleaseAxis, largest: ReleaseEffect | None) -> Markup | None:
     """Chart what the largest effect of a package is on, over all its releases; or its first case.
 
     None without two points.
@@ -233,7 +198,7 @@ def _over_releases(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Mark
     return trends.chart(_ALONE, config, case, table, of, title)
 
 
-def _release(site: Site, quote: Quote) -> Context:
+def _release(site: Site, quote: ReleaseEffect) -> Context:
     caused = [record for record in site.changes if record.blames(*quote.key)]
     own = [record for record in caused if site.quote(record) == quote]
     alone = next((record for record in caused if len(record.releases) == 1), None)
@@ -248,7 +213,8 @@ def _release(site: Site, quote: Quote) -> Context:
         "code": story.function(site, quote),
         "seen": story.request(site, quote, alone),
         "state": story.still_there(site, quote),
-        "sure": story.measurements(site, quote, addresses.root(addresses.release(*quote.key))),
+        "sure": story.measurements(site, quote),
+        "draw": story.draw,
         "sections": [
             (axis, result, _differences(result)) for axis, result in story.results(site, quote)
         ],
@@ -289,29 +255,29 @@ def _front(site: Site) -> Context:
         "chart": chart,
         "finding": finding,
         "headline": case,
-        "record": next(iter(site.sources.night_records[-1:]), None),
         "slower": len({site.story(change) for change in worse}),
         "rows": story.rows(site, sorted(year, key=lambda quote: -quote.size)[:_DRAWN]),
         "problems": (*site.sources.problems, *site.broken),
     }
 
 
-def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText | None]]:
-    """Choose the three releases that the page begins with: newest, worst still open, best.
+def cards(
+    site: Site, year: Sequence[ReleaseEffect]
+) -> list[tuple[str, ReleaseEffect, RowText | None]]:
+    """Choose the releases that the page begins with: newest, worst still open, best.
 
     A release stands on one card only; a card without a release is left out.
     """
     large = [quote for quote in year if quote.reaches_limit] or year
     still = (site.quote(change) for change in site.changes if change.status == "open")
-    worse = (quote for quote in still if quote and quote.verdict is Verdict.WORSE)
-    better = (quote for quote in large if quote.verdict is Verdict.BETTER)
-    candidates = {
-        "Newest": sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, still there": sorted(worse, key=lambda quote: -quote.size),
-        "Best for requests this year": sorted(better, key=lambda q: (*q.rank, -q.size)),
-    }
-    chosen: dict[Key, tuple[str, Quote, RowText | None]] = {}
-    for title, quotes in candidates.items():
+    worse = [quote for quote in still if quote and quote.verdict is Verdict.WORSE]
+    better = [quote for quote in large if quote.verdict is Verdict.BETTER]
+    chosen: dict[Key, tuple[str, ReleaseEffect, RowText | None]] = {}
+    for title, quotes in (
+        ("Newest", sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True)),
+        ("Worst, still there", sorted(worse, key=lambda quote: -quote.size)),
+        ("Best for requests this year", sorted(better, key=lambda q: (*q.rank, -q.size))),
+    ):
         if quote := next((quote for quote in quotes if quote.key not in chosen), None):
             chosen[quote.key] = title, quote, story.function(site, quote)
     return list(chosen.values())
@@ -322,13 +288,12 @@ def headline_case(site: Site) -> str:
 
     It has CPU per request on most nights; of equal ones, it is the one with most changes.
     """
-
-    def place(case: str) -> tuple[bool, int, int, str]:
-        first, changes = site.cases[case][0], site.changes_by_case.get(case, ())
-        return CPU in trends.metrics(first, case), first.length(case), len(changes), case
-
-    lines = (case for case, of in site.cases.items() if of[0].length(case) > 1)
-    return max(lines, key=place, default="")
+    lines = [
+        (of[0].length(case), len(site.changes_by_case.get(case, ())), case)
+        for case, of in site.cases.items()
+        if CPU in trends.metrics(of[0], case)
+    ]
+    return max((line for line in lines if line[0] > 1), default=(0, 0, ""))[2]
 
 
 def _search(site: Site) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from duetbench.core.comparison import Comparison
+from duetbench.host import result_files
 from duetbench.load.summary import RunSummary
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, experiments
@@ -19,9 +20,9 @@ from observatory.show.experiments import Section, reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change
-from observatory.trend.quotes import Key, Quote, quote_of, quotes
+from observatory.trend.quotes import quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import ReleaseAxis, Result, axes, judged
+from observatory.trend.releases import Key, ReleaseAxis, ReleaseEffect, Result, axes, judged
 from observatory.trend.table import Table
 
 K = TypeVar("K", bound=Hashable)
@@ -115,7 +116,9 @@ class Site:
     @cached_property
     def newest(self) -> tuple[RunSummary, ...]:
         """The newest runs of each machine and profile, summarised, the newest first."""
-        runs = [each for each in reference_runs(self.results) if each.run.id in self.sources.runs]
+        problems = list[str]()
+        runs = reference_runs(self.results, problems)
+        self.broken.extend(problem.replace(f"{self.results}/", "") for problem in problems)
         return tuple(sorted(runs, key=lambda each: each.run.started, reverse=True))
 
     @cached_property
@@ -146,7 +149,7 @@ class Site:
         return self.spare("Releases", lambda: judged(axes(self.sources.points)), {})
 
     @cached_property
-    def quotes(self) -> Mapping[Key, Quote]:
+    def quotes(self) -> Mapping[Key, ReleaseEffect]:
         """The size of each release that did something, newest first."""
         return self.spare("Releases", lambda: quotes(self.effects, self.changes), {})
 
@@ -166,16 +169,19 @@ class Site:
     def files(self) -> Mapping[str, tuple[str, Path]]:
         """The address and the file of every run, point, change and comparison, by id."""
         of, raw = self.sources, addresses.raw
-        files = {name: (raw(addresses.RUNS, name), path) for name, path in of.runs.items()}
+        files = {p.stem: (raw(addresses.RUNS, p.stem), p) for p in result_files.runs(self.results)}
         for folder, records in (
             (addresses.POINTS, of.points),
             (addresses.CHANGES, of.changes),
             (addresses.COMPARISONS, of.comparisons),
         ):
-            files |= {one.id: (raw(folder, one.id), self.results / one.path) for one in records}
+            files |= {
+                record.id: (raw(folder, record.id), self.results / record.path)
+                for record in records
+            }
         return files
 
-    def quote(self, record: Change) -> Quote | None:
+    def quote(self, record: Change) -> ReleaseEffect | None:
         """Return the quoted size of the release that a change names first."""
         return quote_of(record, self.quotes)
 

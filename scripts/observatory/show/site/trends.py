@@ -86,7 +86,7 @@ def document(
 
 def _rounded(figures: Figures) -> list[float | None]:
     """Round to five digits; None stands for a missing figure."""
-    return [None if math.isnan(one) else float(f"{one:.5g}") for one in figures.tolist()]
+    return [None if math.isnan(figure) else float(f"{figure:.5g}") for figure in figures.tolist()]
 
 
 def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dic
 
 def alike(case: str, other: str) -> bool:
     """Whether two cases differ at most in the interpreter, or in how a benchmark names it."""
-    parts = ([p for p in one.split("/") if not p.startswith("py3")] for one in (case, other))
+    parts = ([p for p in name.split("/") if not p.startswith("py3")] for name in (case, other))
     return next(parts) == next(parts)
 
 

@@ -15,9 +15,6 @@ from duetbench.report.html import comparison_page
 from observatory.matrix.titles import experiment
 from observatory.show import addresses, claims, quoting
 
-_HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
-_TAG: Final = re.compile(r"<[^>]+>")
-_CELL: Final = re.compile(r"<td(?=[ >])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -50,35 +47,21 @@ def prose(sentence: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
-def labelled(table: Markup) -> Markup:
-    """Give each cell of a table the title of its column, which narrow screens show beside it."""
-    head, _, body = str(table).partition("<tbody>")
-    titles = [_TAG.sub(" ", title).strip() for title in _HEAD.findall(head)]
-    if not body or len(titles) < 2:
-        return table
-    rows = []
-    for row in body.split("<tr")[1:]:
-        cells = iter(titles[1:])
-        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', row))  # noqa: B023
-    inner = "".join(f"<tr{row}" for row in rows)
-    return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
-
-
 def fill(template: str, **context: Any) -> Markup:
     """Fill a template of the site."""
-    text = _environment().get_template(template).render(context)
+    text = environment().get_template(template).render(context)
     return Markup(text)  # noqa: S704 - templates escape
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Return the environment of all pages: that of a comparison's file, with more templates."""
     shared = comparison_page.environment()
-    own = jinja2.PackageLoader("observatory.show.site", "templates")
-    loaders = [own] if shared.loader is None else [own, shared.loader]
+    templates = jinja2.PackageLoader("observatory.show.site", "templates")
+    loaders = [templates, *filter(None, [shared.loader])]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    own_filters = (date, prose, labelled, unbroken)
-    filters = (*own_filters, formats.change, formats.ends, formats.within, formats.size)
+    own = (date, prose, unbroken, claims.ratio)
+    filters = (*own, formats.change, formats.ends, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
     names |= {"topic_of": experiment, "name_of": case_names.name}

@@ -1,21 +1,9 @@
-"""Numbers of the protocol that planning and measuring share."""
+"""The load of a duet: how long it is, over how many connections, and the time that all takes."""
 
 import math
 from typing import Final
 
 from duetbench.core.model import Case, Load
-
-WINDOW_SECONDS = 0.4
-"""Length of a launch's warm-up window, s; tests shorten it."""
-
-RATE_WINDOWS: Final = 2
-"""Windows that warm up a load with a rate: thousands of requests, more than it will send."""
-
-SLOW_SECONDS: Final = 0.1
-"""Endpoints that take longer are warmed up by one wave, as windows of a second are too short."""
-
-UNIT_REQUESTS: Final = 3
-"""Single requests to the idle server, the fastest of which is the unit of its ceiling."""
 
 DUET_SECONDS: Final = 2.0
 """Least load of a duet, s. A minute of duets of 1.5 to 3 s gives almost the same precision, and
@@ -30,13 +18,24 @@ DUET_REQUESTS: Final = 30
 DUET_WARM_UP: Final = 0.5
 """Length of the warm-up of a duet, s: some thousand requests to any fast handler."""
 
-FIRST_WORKER: Final = 0.5
-"""Seconds until the first answer of a server, as the following on a 2-core virtual machine."""
-_FURTHER_WORKER: Final = 0.2
+QUEUE_SECONDS: Final = 1.0
+"""Most seconds that a target's connections take in turn: half of the load, as all may be answered
+last. Loads that are fixed stay as they are."""
+
+UNSATURATED: Final = 0.5
+"""Largest share of the server cores that both servers of a duet use if their handlers wait. With
+more, a queue would hide what a user feels: ten per cent more of a wait."""
+
 PROBES: Final = 0.25
 """Seconds to identify all workers twice, and for the fast requests of both verifications."""
+
 GENERATOR: Final = 0.1
 """Seconds to start the generator."""
+
+
+def start(workers: int) -> float:
+    """Predict the seconds until this many workers of a server have answered."""
+    return 0.5 + 0.2 * (workers - 1)
 
 
 def drain(case: Case) -> float:
@@ -49,11 +48,6 @@ def drain(case: Case) -> float:
     return single * max(1, math.ceil(waiting / slots))
 
 
-def start(workers: int) -> float:
-    """Predict the seconds until this many workers of a server have answered."""
-    return FIRST_WORKER + _FURTHER_WORKER * (workers - 1)
-
-
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     """The load of a case in a duet: as declared, except for its duration."""
     load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
@@ -61,3 +55,21 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     if load.rate is not None:
         duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
     return load.model_copy(update={"duration": duration})
+
+
+def in_time(seconds: float, least: int) -> int:
+    """The most connections that get their answers within `QUEUE_SECONDS`.
+
+    A request needs the cores for `seconds` s, and the server works on `least` at once.
+    """
+    return max(least, math.floor(QUEUE_SECONDS / max(seconds, 1e-6)))
+
+
+def below_saturation(busy: float, cores: int, slots: int) -> int:
+    """The most connections of waiting handlers that leave the server cores half idle; 0: none do.
+
+    `busy` is the share of its time in which one request at a time to each server computes; `slots`
+    are the requests that a server handles at once (0: any number).
+    """
+    most = math.floor(UNSATURATED * cores / max(busy, 1e-6))
+    return min(most, slots or most)
