@@ -91,6 +91,11 @@ SHOWN = "head's answer differs, {} → {} bytes ({})".format
          "head answers content type text/html instead of none"),
         (cached("no-store"), cached("public"),
          'head answers header cache-control "public" instead of "no-store"'),
+        (reply(NAMES, set_cookie="s=1; expires=Mon"), reply(NAMES, set_cookie="s=2; expires=Tue"),
+         None),
+        (reply(NAMES, set_cookie="s=1; Path=/; HttpOnly"), reply(NAMES, set_cookie="s=2; Path=/"),
+         'head answers cookie s "…; Path=/" instead of "…; Path=/; HttpOnly"'),
+        (reply(NAMES), reply(NAMES, set_cookie="s=1"), 'head answers cookie s "…" instead of ""'),
         # What differs within one side is left out.
         (pages({"id": 1, "n": 5}, {"id": 2, "n": 5}), pages({"id": 3, "n": 6}, {"id": 4, "n": 6}),
          "head answers $.n = 6 instead of 5"),

@@ -48,6 +48,7 @@ _ANSWERS: Final = {
     'head answers $.price = "9.5" instead of 9.5',
     f"head answers {sum(range(3010)):} instead of 45",
 }
+_COOKIE: Final = 'head answers cookie kind "…; Path=/; Secure" instead of "…; Path=/"'
 
 
 def _quiet(_: str) -> None:
@@ -98,7 +99,8 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
     assert _rows(seen, kinds) == dict.fromkeys({*_ROUTES, _QUART}, expected)
     for route in _ROUTES:
         (endpoint,) = (row for row in seen.rows if row.name == route)
-        assert {answer.what for answer in endpoint.effects.answers} == _ANSWERS
+        cookies = {_COOKIE} if route == "GET /django/<kind>/" else set()
+        assert {answer.what for answer in endpoint.effects.answers} == _ANSWERS | cookies
         (calls,) = (e for e in endpoint.effects.differ if e.kind == "function")
         assert calls.text == "price 10 → 3010"
         assert calls.place == "work.py"
@@ -145,11 +147,16 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
 
 
 def _operation(
-    number: int = 0, answer: str = "1", calls: int = 100, own: int = 0, **sent: int
+    number: int = 0,
+    answer: str = "1",
+    calls: int = 100,
+    own: int = 0,
+    status: int = 200,
+    **sent: int,
 ) -> Operation:
     """A request that sends statements so many times, and calls a function of its own."""
     events = [("sql", text, "f, app.py:1") for text, times in sent.items() for _ in range(times)]
-    reply = {"status": 200, "headers": [], "length": 1, "digest": answer, "body": answer,
+    reply = {"status": status, "headers": [], "length": 1, "digest": answer, "body": answer,
              "checkout": "/copy", "cut": False}  # fmt: skip
     did = Activity(["/"], [events], [calls], [("app.py", "price", own)], answers=[[reply]])
     return Operation(
@@ -226,6 +233,41 @@ def test_only_requests_that_are_the_same_ones_are_compared(
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
     assert (seen.requests, seen.notes) == (compared, notes)
     assert seen.broken == ["test_0"] * (outcome == "failed")
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "broken"),
+    [("passed", 400, True), ("failed", 400, False), ("failed", 500, True)],
+)
+def test_a_refusal_that_a_test_asks_for_is_only_different(
+    ended: str, status: int, *, broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Head's test asks for it if the test fails on base, and passes on head."""
+
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        refused = _operation(answer="2", status=status)
+        made, outcome = (ROUTED, ended) if place.name == "base" else (refused, "passed")
+        return Recording({made.key: made}, {made.test: outcome}, ())
+
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    (answer,) = seen.rows[0].effects.answers
+    assert answer.what == f"head answers status {status} instead of 200"
+    assert answer.broken == broken
+
+
+def test_a_random_answer_leads_a_test_no_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = map(str, range(99))
+
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        times, end = (1, "failed") if place.name == "base" else (2, "passed")
+        made = _operation(answer=next(texts)), replace(_operation(a=times), number=2)
+        return Recording({op.key: op for op in made}, {"test_0": end}, ())
+
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    assert seen.requests == 2
+    assert [(e.text, e.base, e.head) for e in seen.rows[0].effects.differ] == [("a", 1, 2)]
 
 
 def test_a_request_that_moves_but_is_not_made_again_is_not_compared(

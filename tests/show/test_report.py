@@ -77,6 +77,7 @@ OTHER: Final = Finding(
     case="", subject=ANSWER, verdict=Verdict.DIFFERENT, exact=True, text="head answers 0 rows"
 )
 NEW_STATUS: Final = OTHER.model_copy(update={"verdict": Verdict.WORSE, "text": "status 500"})
+NEW_HEADER: Final = OTHER.model_copy(update={"text": "/b: head answers header x"})
 LEAK: Final = Finding(case="", subject=KEPT, verdict=Verdict.WORSE, head=2e3, place="add, a.py:4")
 COUNTED: Final = Finding(
     case="", subject="instructions", verdict=Verdict.DIFFERENT, base=3e5, head=2e5, ratio=2 / 3,
@@ -124,6 +125,7 @@ INVENTED: Final[dict[str, tuple[str, tuple[Judged, ...], dict[str, Any]]]] = {
     "the most telling of two": ("3333", (judged_case(A, CALLS, SQL),), {}),
     "other work leads over speed": ("1113", (judged_case(A, MUCH_WORSE, OTHER),), {}),
     "another answer": ("0133", (judged_case(A, SAME, OTHER),), {}),
+    "answers of two of its requests": ("0133", (judged_case(A, SAME, OTHER, NEW_HEADER, SQL),), {}),
     "a new status": ("1111", (judged_case(A, SAME, NEW_STATUS),), {}),
     "a leak": ("1113", (judged_case(A, WORSE, LEAK),), {}),
     "head fails": ("1113", (judged_case(A, BROKEN),), {}),

@@ -12,14 +12,16 @@ from duetbench.effects.activity import Reply
 _IGNORED: Final = frozenset(
     {
         "age", "content-length", "content-md5", "date", "digest", "etag", "expires",
-        "last-modified", "server", "set-cookie", "x-powered-by",
+        "last-modified", "server", "x-powered-by",
     }
 )  # fmt: skip
 """Headers that follow from the content, the time or the server."""
 
-_REFUSED, _FAILED = 400, 500  # the first status of a request's fault, and of an application's
+_REFUSED, FAILED = 400, 500  # the first status of a request's fault, and of an application's
 
 _NO_TYPE: Final = "none"
+
+_COOKIE: Final = "cookie "  # before its name, which no header's name has
 
 _LONGEST: Final = 60  # characters of a value in a sentence
 _UNPACKED: Final = 3_000_000  # bytes of an unpacked body that are compared
@@ -37,28 +39,33 @@ def difference(base: Sequence[Reply], head: Sequence[Reply]) -> tuple[str, bool]
         if moved := _moved(name, *sides):
             old, new = moved
             another_type = name == "content type" and old != _NO_TYPE
-            broken = another_type or (
-                name == "status" and (new >= _FAILED or old < _REFUSED <= new)
-            )
+            broken = another_type or (name == "status" and (new >= FAILED or old < _REFUSED <= new))
             return f"head answers {name} {new} instead of {old}", broken
     if body := _body(base, head):
         return body, False
     for name in sorted({name for side in sides for fields in side for name in fields}):
         if name not in _IGNORED and (moved := _moved(name, *sides)):
             old, new = map(_quote, moved)
-            return f"head answers header {name} {new} instead of {old}", False
+            what = name if name.startswith(_COOKIE) else f"header {name}"
+            return f"head answers {what} {new} instead of {old}", False
     return None
 
 
 def _fields(reply: Reply) -> Mapping[str, Any]:
-    """List status, content type, cookies, and the headers by their names."""
+    """List status, content type, and headers and cookies by their names."""
     joined: dict[str, str] = {}
-    for name, value in reply["headers"]:
-        joined[name] = f"{joined[name]}, {value}" if name in joined else value
-    cookies = sorted(v.partition("=")[0] for n, v in reply["headers"] if n == "set-cookie")
+    for header, value in reply["headers"]:
+        name, text = _cookie(value) if header == "set-cookie" else (header, value)
+        joined[name] = f"{joined[name]}, {text}" if name in joined else text
     kind = joined.get("content-type", "").partition(";")[0] or _NO_TYPE
-    status = reply["status"]
-    return {**joined, "status": status, "content type": kind, "cookies": " ".join(cookies)}
+    return {**joined, "status": reply["status"], "content type": kind}
+
+
+def _cookie(header: str) -> tuple[str, str]:
+    """Return the name of a cookie's field, and its attributes, but for a time and the value."""
+    cookie, *attributes = header.split("; ")
+    lasting = (text for text in attributes if not text.lower().startswith("expires="))
+    return _COOKIE + cookie.partition("=")[0], "; ".join(("…", *lasting))
 
 
 def _moved(

@@ -207,7 +207,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     places = base, head
     first = record(suite, base, tick), record(suite, head, tick)
     first = first[0].named_as(first[1]), first[1]
-    pairs = dict(_until_they_part(first))
+    pairs = dict(_matched(first))
     looks = {key: [pair] for key, pair in pairs.items()}
     effects = {key: _differs(pair) for key, pair in pairs.items()}
     for order, inside in itertools.product(_LOOKS, (True, False)):
@@ -231,6 +231,11 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
             else:  # not made in each run
                 del pairs[key], effects[key]
     before, after = (side.outcomes for side in first)
+    effects = {
+        key: _as_asked(effects[key]) if _only_base_fails(before, after, key[0]) else effects[key]
+        for key in _until_they_part(first, effects)
+    }
+    pairs = {key: pairs[key] for key in effects}
     rows = tuple(by_endpoint(pairs, effects))
     made = {operation.endpoint for side in first for operation in side.operations.values()}
     return SuiteEffects(
@@ -241,6 +246,18 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs, calls=bool(suite.calls))),
     )
+
+
+def _only_base_fails(before: Mapping[str, str], after: Mapping[str, str], test: str) -> bool:
+    return before.get(test) in BAD and after.get(test) == "passed"
+
+
+def _as_asked(effects: Effects) -> Effects:
+    """Take no refusal as broken: head's test, which fails on base, asks for what head answers."""
+    if effects.status >= answers.FAILED:
+        return effects
+    asked = tuple(answer.model_copy(update={"broken": False}) for answer in effects.answers)
+    return effects.model_copy(update={"answers": asked})
 
 
 def _is_inside(differ: Sequence[RequestEffect]) -> bool:
@@ -267,17 +284,16 @@ def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
             yield key, (old, new)
 
 
-def _until_they_part(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
+def _until_they_part(sides: Sequence[Recording], effects: Mapping[Key, Effects]) -> Iterator[Key]:
     """Yield the requests that are the same ones on both sides.
 
     A test that ends otherwise on the other side goes its own way after an answer that differs.
     """
     parted = set[str]()
-    for key, (old, new) in _matched(sides):
-        if key[0] in parted:
-            continue
-        yield key, (old, new)
-        if not _alike(sides, key) and answers.difference(old.did.answers[0], new.did.answers[0]):
+    for key, seen in effects.items():
+        if key[0] not in parted:
+            yield key
+        if seen.answers and not _alike(sides, key):
             parted.add(key[0])
 
 
@@ -394,7 +410,7 @@ def _notes(
     noun, none = ("functions", _NO_CALL) if calls else ("tests", NO_CLIENT)
     for what, names in (
         ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
-        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
+        ("fail on base only", [n for n in head if _only_base_fails(base, head, n)]),
         ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):

@@ -333,7 +333,9 @@ def _read_django(request: Request, response: Any) -> None:
     if (match := getattr(served, "resolver_match", None)) is not None:
         request.route = f"/{match.route.lstrip('^/')}"
     content = b"" if response.streaming else response.content
-    request.response = response.status_code, response.items(), content
+    # Those only become headers for a server.
+    cookies = (("set-cookie", cookie.OutputString()) for cookie in response.cookies.values())
+    request.response = response.status_code, (*response.items(), *cookies), content
 
 
 CLIENTS = (

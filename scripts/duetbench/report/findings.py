@@ -195,7 +195,7 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
 def _sentence(findings: Sequence[Finding], moved: Sequence[Finding], comparison: Comparison) -> str:
     """Say what leads; of a single case, what its requests do otherwise stands beside it."""
     first, text = findings[0], sentence(findings[0])
-    others = (f for f in moved if f.exact and f.subject not in INSIDE and f is not first)
+    others = (f for f in moved if f.exact and f.subject not in {*INSIDE, first.subject})
     beside = next((f for f in others if f.verdict is Verdict.DIFFERENT), None)
     if comparison.planned == 1 and first is moved[0] and beside is not None and text:
         return f"{text} and {sentence(beside)}"

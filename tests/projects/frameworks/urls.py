@@ -6,11 +6,13 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import path
 from rest_framework.decorators import api_view
 from rest_framework.response import Response
-from work import WORK
+from work import MORE, WORK
 
 
 def of_django(_request: HttpRequest, kind: str) -> JsonResponse:
-    return JsonResponse(WORK[kind](), safe=False)
+    response = JsonResponse(WORK[kind](), safe=False)
+    response.set_cookie("kind", kind, secure=bool(MORE))
+    return response
 
 
 async def of_django_async(_request: HttpRequest, kind: str) -> JsonResponse:
