@@ -150,9 +150,7 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     assert metrics["tiny/alone/py3.14"] == ["instructions"]
     assert [item.case for item in made.missing] == ["tiny/alone/py3.14"]
 
-    locks = {
-        item.name: incoming.Lock(item.digest, frozenset(item.packages)) for item in made.stacks
-    }
+    locks = {item.name: item for item in made.stacks}
     now = datetime.now(UTC)
     arrived = {"shard-1": {made.path: files.encode(made)}}
     assert incoming.night(night, arrived, locks, now) == (arrived["shard-1"], {})

@@ -12,7 +12,6 @@ from duetbench import __version__
 from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
-from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
@@ -31,9 +30,7 @@ _SOURCE: Final = make_run(())
 DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
-LOCKS: Final = {
-    record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks
-}
+LOCKS: Final = {record.name: record for record in _SOURCE.stacks}
 
 
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:

@@ -56,24 +56,23 @@ def backfill_command(
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = load_anchor(checkout.root), list[Points]()
+    wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
+    if releases is not None:
+        with reporter.step(f"releases of {releases}", "asking the index") as tick:
+            wanted = [
+                stack
+                for name in releases.replace(",", " ").split()
+                for stack in backfill.releases(
+                    name, first, last, partial(backfill.newest, name, tick)
+                )
+            ]
+    console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
+    if dry_run:
+        return
+    files.require_room(folder)
+    clean_up(console)
+    wanted = backfill.without_known(wanted, folder, anchor)
     try:
-        wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
-        if releases is not None:
-            names = releases.replace(",", " ").split()
-            with reporter.step(f"releases of {releases}", "asking the index") as tick:
-                wanted = [
-                    stack
-                    for name in names
-                    for stack in backfill.releases(
-                        name, first, last, partial(backfill.newest, name, tick)
-                    )
-                ]
-        console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
-        if dry_run:
-            return
-        files.require_room(folder)
-        clean_up(console)
-        wanted = backfill.without_known(wanted, folder, anchor)
         for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
             files.save(folder, points)
             measured.append(points)

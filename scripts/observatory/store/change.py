@@ -17,14 +17,12 @@ from duetbench.core.comparison import Attribution, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval
-from observatory.store.points import When
+from observatory.store.points import Name, When
 
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
 
 MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
-
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
 class SeriesName(Frozen):
@@ -88,7 +86,7 @@ class Change(Artefact):
     place: ClassVar[str] = "changes/{0.id}.json"
 
     format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME)
+    id: Name
     status: Literal["candidate", "dismissed", "open", "closed"] = Field(
         description="candidate: not judged by duets. dismissed: not confirmed. open, closed: "
         "confirmed; open while it makes something slower."
