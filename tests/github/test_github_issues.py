@@ -93,12 +93,7 @@ def test_a_night_that_breaks_everything_opens_few_issues(
 
 
 def test_one_broken_record_stops_no_other(step: Step) -> None:
-    """And addresses of the site are checked."""
     results = save(step, record())
-    step.set(DUETBENCH_SITE="javascript:alert(1)")
-    result = step("announce", "--results", results)
-    assert (result.code, "expected an address" in result.err) == (2, True)
-    step.set(DUETBENCH_SITE="")
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
     result = step("announce", "--results", results)
     assert (result.code, len(step.github.issues)) == (1, 1)

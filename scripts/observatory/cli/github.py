@@ -9,10 +9,10 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option
 
 from duetbench.app import stacks
-from duetbench.ci import actions, archives, comments, proposals
+from duetbench.ci import archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Run, StackRecord
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
@@ -154,8 +154,8 @@ def announce_command(results: ResultsOption = None) -> None:
     $ observatory announce
 
     Each open change of results/changes/ gets an issue, once; if somebody closes it, it stays
-    closed. Links lead to DUETBENCH_SITE, or else to the repository's GitHub Pages. A call opens ten
-    at most, of the newest changes, and the next one continues.
+    closed. Links lead to the repository's GitHub Pages. A call opens ten at most, of the newest
+    changes, and the next one continues.
 
     Needs GITHUB_TOKEN with issues: write. Exit code 0: done. 1: a record cannot be read. 4: GitHub
     could not be reached.
@@ -180,11 +180,7 @@ def announce_command(results: ResultsOption = None) -> None:
 
 
 def _site(context: Context) -> str:
-    """Return the address of the site, with a slash at its end; raises UsageError."""
-    site = os.environ.get("DUETBENCH_SITE", "")
-    if site and not actions.URL.fullmatch(site):
-        raise UsageError(f"DUETBENCH_SITE={site!r}: expected an address, https://…")
+    """Return the address of GitHub Pages, which leads to a domain of one's own, too."""
     owner, _, name = context.repository.lower().partition("/")
     home = f"{owner}.github.io"
-    own = f"https://{home}/" if name == home else f"https://{home}/{name}/"
-    return site.rstrip("/") + "/" if site else own
+    return f"https://{home}/" if name == home else f"https://{home}/{name}/"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
@@ -53,12 +53,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _KEYS: Final = "only the keys that apps/asgi-wsgi/experiment.toml explains"
 
 
-class _Cell(NamedTuple):
-    """A combination of axes: its block, the place of that, and values of parameters and axes."""
-
-    place: str
-    block: CasesTable
-    values: dict[str, Value]
+_Cell = tuple[str, CasesTable, dict[str, Value]]
+"""A combination of axes: the place of its block, that, and values of parameters and axes."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Experiment:
                         "one case per id and profile; between profiles it differs in nothing but "
                         "duration and timeout: put the parameter into the id, as in wait{wait}"
                     )
-                    raise DeclarationError(self.file, f"{cell.place}.id", case.id, allowed)
+                    raise DeclarationError(self.file, f"{cell[0]}.id", case.id, allowed)
                 by_id[case.id] = case
         return {profile: tuple(by_id.values()) for profile, by_id in cases.items()}
 
@@ -122,9 +118,9 @@ class Experiment:
         """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
             if profile in block.profiles:
-                parameters = self.declaration.profiles[profile]
+                parameters = {"workers": 1, **self.declaration.profiles[profile]}
                 for axes in self._combinations(block, python):
-                    yield _Cell(f"cases[{index}]", block, {**parameters, **axes})
+                    yield f"cases[{index}]", block, {**parameters, **axes}
 
     def _combinations(self, block: CasesTable, python: str | None) -> Iterator[dict[str, Value]]:
         axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
@@ -137,27 +133,26 @@ class Experiment:
             )
         if python:
             axes["python"] = tuple(name for name in axes["python"] if name == python)
-        counts = {name: getattr(block, name) for name in _COUNTS}
-        axes |= {name: values for name, values in counts.items() if values}
+        axes |= {name: values for name in _COUNTS if (values := getattr(block, name))}
         axes |= block.vary
         for combination in itertools.product(*axes.values()):
-            for pair in block.pairs or ({},):
-                yield {"workers": 1, **dict(zip(axes, combination, strict=True)), **pair}
+            for pair in block.pairs:
+                yield {**dict(zip(axes, combination, strict=True)), **pair}
 
     def _case(self, cell: _Cell, setting: Setting = MappingProxyType({})) -> Case:
         """Make a case; raises DeclarationError with the block's place and what is wrong in it."""
+        place, block, values = cell
         try:
-            return self._expand(cell, setting)
+            return self._expand(block, values, setting)
         except KeyError as error:
             allowed = f"names that are declared; there is no {error}"
         except ValidationError as error:
             allowed = ": ".join(map(str, mistake(error)))
         except (ValueError, UsageError) as error:
             allowed = str(error)
-        raise DeclarationError(self.file, cell.place, cell.block.id, allowed)
+        raise DeclarationError(self.file, place, block.id, allowed)
 
-    def _expand(self, cell: _Cell, setting: Setting) -> Case:
-        _, block, values = cell
+    def _expand(self, block: CasesTable, values: dict[str, Value], setting: Setting) -> Case:
         identifier = f"{self.name}/{block.id.format_map(_texts(values))}"
         if not _ID.fullmatch(identifier):
             raise ValueError(f"letters, digits and _ . - between single /, but not {identifier}")
