@@ -4,8 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ import filelock
 import pytest
 
 from bare import QUIET
-from bench import Done, invoke
+from bench import Bench, Done, invoke
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
@@ -27,13 +25,6 @@ from repos import borrow_cache, write
 from synthetic import make_case
 
 ROOT = paths.project_root()
-OBSERVATORY = [sys.executable, "-c", "from observatory.cli import main; main()"]
-
-
-def run(*words: str) -> str:
-    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 @pytest.mark.real
@@ -41,24 +32,29 @@ def run(*words: str) -> str:
 def test_a_second_set_up_only_checks_and_needs_no_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything is ready: nothing is made, and `uv` has nothing left to take from."""
+    """Everything is ready: nothing is made, and `uv` has nothing left to take from.
+
+    What is declared counts as used, so that it stays, however long ago it was measured with.
+    """
+    used: list[Path] = []
+    monkeypatch.setattr(cache, "touch", used.append)
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
-    output = run(*OBSERVATORY, "setup")
-    assert not re.search("^installed", output, re.MULTILINE)
-    for part in ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack "):
-        assert f"\nready and checked: {part}" in f"\n{output}"
+    parts = set_up(Checkout.here(), QUIET)
+    assert not any(parts.values())
+    begins = ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack ")
+    assert {begin for begin in begins for part in parts if part.startswith(begin)} == {*begins}
+    kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
+    assert kinds == {"tools", "interpreters", "environments"}
 
 
 @pytest.mark.real
-def test_the_tools_alone_run_nothing_of_a_stack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tools_alone_run_nothing_of_a_stack(bench: Bench) -> None:
     """Where others' packages may not run as oneself, no environment of them is made."""
-    place = borrow_cache(tmp_path, monkeypatch)
+    place = borrow_cache(bench.folder / "cache", bench.patch)
     shutil.rmtree(place / "environments")
-    heard = run(*OBSERVATORY, "setup", "--no-stacks")
-    assert re.search(r"oha .*\n.*: interpreters 3\.14, 3\.14t \(\w+\)$", heard, re.MULTILINE)
-    assert "stack" not in heard
+    result = bench("observatory", "setup", "--no-stacks")
+    assert re.search(r"oha .*\n.*: interpreters 3\.14, 3\.14t \(\w+\)$", result.out, re.MULTILINE)
+    assert "stack" not in result.out + result.err
     assert not (place / "environments").exists()
 
 
@@ -166,13 +162,3 @@ def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Pat
         assert cache.make(shelf / "new", build=lambda _: {}, say=print)
     there = [young, busy, used, staging, elsewhere]
     assert [path.is_dir() for path in (*there, old)] == [True] * 5 + [False]
-
-
-@pytest.mark.real
-def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that it stays, however long ago it was measured with."""
-    used: list[Path] = []
-    monkeypatch.setattr(cache, "touch", used.append)
-    assert not any(set_up(Checkout.here(), QUIET).values())
-    kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
-    assert kinds == {"tools", "interpreters", "environments"}

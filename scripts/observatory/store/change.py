@@ -19,9 +19,6 @@ from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval
 from observatory.store.points import Name, When
 
-FORMAT_VERSION: Final = 1
-"""Version of all files here. 1: first published format (2026-11)."""
-
 MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
 
 
@@ -85,7 +82,7 @@ class Change(Artefact):
     noun: ClassVar[str] = "a change record"
     place: ClassVar[str] = "changes/{0.id}.json"
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[1] = 1
     id: Name
     status: Literal["candidate", "dismissed", "open", "closed"] = Field(
         description="candidate: not judged by duets. dismissed: not confirmed. open, closed: "
@@ -174,6 +171,6 @@ class Candidates(Artefact):
 
     noun: ClassVar[str] = "candidates (observatory detect)"
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[1] = 1
     candidates: tuple[Change, ...] = ()
     known: int = Field(default=0, ge=0, description="Candidates that were already judged.")

@@ -19,9 +19,6 @@ from observatory.store.points import Name, Points
 
 _Measured = TypeVar("_Measured", Run, Points)
 
-FORMAT_VERSION: Final = 1
-"""Version of the plan. 1: first published format (2026-11)."""
-
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
 
 
@@ -38,7 +35,7 @@ class NightPlan(Artefact):
 
     noun: ClassVar[str] = "a night's plan (observatory plan --output)"
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[1] = 1
     id: Name = Field(description="Time, profile and commit, as a run's.")
     commit: str | None
     anchor: str | None = Field(default=None, description="Name; cases are compared with it.")
