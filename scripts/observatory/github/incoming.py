@@ -87,7 +87,7 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
 
     Each name of a case or package becomes a page, for good.
     """
-    if (shard := plan.shard(value.shard or 0)) is None:
+    if (shard := {each.number: each for each in plan.shards}.get(value.shard or 0)) is None:
         raise ArtifactError(f"shard {value.shard}, which the plan does not have")
     fields: dict[str, Any] = {"night": plan.id, "commit": plan.commit}
     if isinstance(value, Points):

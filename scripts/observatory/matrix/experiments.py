@@ -230,13 +230,6 @@ def _meaning(case: Case) -> str:
     return case.model_copy(update={"id": "", "load": load}).model_dump_json()
 
 
-def _undeclared(root: Path, reason: str) -> UsageError:
-    return UsageError(
-        f"{root} declares no experiments ({reason}): see 'Adding things' in duetbench's "
-        "CONTRIBUTING.md; an application is measured by `duetbench compare --app shop.main:app`"
-    )
-
-
 class _AppsSettings(Frozen):
     stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
@@ -249,7 +242,11 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     """
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
-        raise _undeclared(root, "no apps/pyproject.toml")
+        raise UsageError(
+            f"{root} declares no experiments (no apps/pyproject.toml): see 'Adding things' in "
+            "duetbench's CONTRIBUTING.md; `duetbench compare --app shop.main:app` measures an "
+            "application"
+        )
     document: dict[str, Any] = read_toml(file)
     table = document.get("tool", {}).get("duetbench", {})
     declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
@@ -274,14 +271,10 @@ def load_experiments(
 ) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout with these interpreters and stacks, sorted by name.
 
-    Raises DeclarationError for an invalid one, with place, value and allowed values, and UsageError
-    if there is none.
+    Raises DeclarationError for an invalid one, with place, value and allowed values.
     """
-    files = sorted((root / "apps").glob(f"*/{FILE}"))
-    if not files:
-        raise _undeclared(root, f"no apps/*/{FILE}")
     experiments = []
-    for path in files:
+    for path in sorted((root / "apps").glob(f"*/{FILE}")):
         file = path.relative_to(root).as_posix()
         declaration = validate(Declaration, read_toml(path, file), file, keys=_KEYS)
         experiments.append(Experiment(path.parent, file, declaration, interpreters, stacks))

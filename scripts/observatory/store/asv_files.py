@@ -81,18 +81,14 @@ class AsvResults(AsvFile):
         """Its interpreter and stack."""
         return self.env_name.removeprefix("duetbench-")
 
-    def row(self, name: str) -> AsvRow:
-        """What it has of a benchmark."""
-        columns = dict(zip(self.result_columns, self.results[name], strict=False))
-        return AsvRow.model_validate(columns, strict=True)
-
     @model_validator(mode="after")
     def _names_and_rows(self) -> Self:
         if not {"machine", "python"} <= self.params.keys():
             raise ValueError("params: expected machine and python among them")
-        for name in self.results:
+        for name, row in self.results.items():
+            columns = dict(zip(self.result_columns, row, strict=False))
             try:
-                self.row(name)
+                AsvRow.model_validate(columns, strict=True)
             except ValidationError as problem:
                 raise ValueError(f"{name}: {files.first_problem(problem)}") from problem
         return self

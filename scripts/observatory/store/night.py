@@ -41,9 +41,6 @@ class NightPlan(Artefact):
     anchor: str | None = Field(default=None, description="Name; cases are compared with it.")
     shards: tuple[Shard, ...] = Field(min_length=1)
 
-    def shard(self, number: int) -> Shard | None:
-        return next((shard for shard in self.shards if shard.number == number), None)
-
     def mark(self, measured: _Measured, number: int) -> _Measured:
         """Record in a run or in points which shard of this night it is."""
         # Machines of one model have the same id, and may begin in the same second.
