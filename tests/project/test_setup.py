@@ -5,14 +5,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import filelock
 import pytest
 
 from bare import QUIET
-from bench import Bench, Done, invoke
+from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
@@ -85,42 +84,22 @@ def test_another_project_is_never_taken_for_ours(
         load_stacks(inner.parent)
 
 
-@pytest.fixture
-def doctor(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Done]:
-    monkeypatch.chdir(paths.project_root())
-    monkeypatch.setenv("COLUMNS", "200")
-    return lambda *words: invoke(capsys, monkeypatch, ("doctor", *words))
-
-
 @pytest.mark.real
-def test_a_machine_that_is_set_up(doctor: Callable[..., Done]) -> None:
+def test_a_machine_that_is_set_up(bench: Bench) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
-    result = doctor("--json")
+    bench.patch.chdir(ROOT)
+    bench.patch.setenv("COLUMNS", "200")
+    result = bench("doctor", "--json")
     assert result.code == 0, result
     report = json.loads(result.out)
     assert report["ready"]
     assert report["facts"]["oha"].startswith(Checkout.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", report["facts"]["oha"])
     assert report["machine"]["server_cores"]
-    text = doctor().out
+    text = bench("doctor").out
     assert text.startswith("Ready to measure\n")
     assert "\n  frequency governor: " in text
     assert re.search(r"\n  load: \d+ % of the core time is used now\n", text)
-
-
-def test_a_machine_where_nothing_was_made(
-    doctor: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It still shows all, says what is missing with its remedy, and ends with 1."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    result = doctor()
-    assert (result.code, result.err) == (1, "")
-    first, second, *_ = result.out.splitlines()
-    assert first.startswith("Not ready to measure: oha; run `duetbench setup`")
-    assert second.startswith("  oha: oha ")
-    assert "is not installed: run `duetbench setup`" in result.out
 
 
 @pytest.mark.long
