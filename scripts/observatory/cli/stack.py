@@ -1,19 +1,15 @@
-"""`observatory stack`: the stacks under test and their locks."""
+"""`observatory stack lock`: the stacks under test and their locks."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from typer import Argument, Typer
+from typer import Argument
 
 from duetbench.host.console import Console, Narrator, errors
 from observatory.matrix.checkout import Checkout, renew
 
-stack_app = Typer(
-    help="The stacks under test and their locks.", no_args_is_help=True, rich_markup_mode=None
-)
 
-
-@stack_app.command("lock")
-def lock_command(
+def stack_command(
+    action: Annotated[Literal["lock"], Argument(help="What to do: lock.")],  # noqa: ARG001
     names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
 ) -> None:
     """Resolve stacks again, write their locks, and show which packages changed.
