@@ -58,6 +58,7 @@ def scene(
 ) -> Iterator[Scene]:
     borrow_cache(tmp_path / "cache", monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     file = root / "apps" / "tiny" / "experiment.toml"
