@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 from typer import Exit, Option
 
@@ -13,7 +13,7 @@ from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption
+from observatory.cli.options import ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
@@ -21,15 +21,17 @@ from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import Effort, measure
 
+_DAY: Final = ["%Y-%m-%d"]
+
 
 def backfill_command(
     since: Annotated[
         datetime,
-        Option("--since", metavar="DATE", formats=DAY, help="First date, e.g. 2026-01-01."),
+        Option("--since", metavar="DATE", formats=_DAY, help="First date, e.g. 2026-01-01."),
     ],
     until: Annotated[
         datetime | None,
-        Option("--until", metavar="DATE", formats=DAY, help="The last date; default: today."),
+        Option("--until", metavar="DATE", formats=_DAY, help="The last date; default: today."),
     ] = None,
     releases: Annotated[
         str | None,
