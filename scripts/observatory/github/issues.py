@@ -25,6 +25,7 @@ MOST: Final = 10
 """Most issues opened at once: more have one common cause, probably not a package."""
 
 _ISSUE: Final = "issue"
+_KEY: Final = "change/{0.id}"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 
 
@@ -45,7 +46,7 @@ def keep(
     }
     sentences, opened = list[str](), 0
     for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
-        issue = issues.get(_key(record))
+        issue = issues.get(_KEY.format(record))
         title, body = text(record, site, quotes)
         if record.status == "open" and issue is None and opened < MOST:
             labels = ("duetbench", str(record.verdict))
@@ -61,10 +62,6 @@ def keep(
     return sentences
 
 
-def _key(record: Change) -> str:
-    return f"change/{record.id}"
-
-
 def text(
     record: Change, site: str, quotes: Mapping[Key, ReleaseEffect] = MappingProxyType({})
 ) -> tuple[str, str]:
@@ -77,7 +74,7 @@ def text(
     more = f", and {len(record.others)} more" if record.others else ""
     title = f"{cause}{finding_of(record, quotes)}{more}"
     parts = [
-        f"{marker(_ISSUE, {'key': _key(record)})}\n**{plain(title)}**, for good.",
+        f"{marker(_ISSUE, {'key': _KEY.format(record)})}\n**{plain(title)}**, for good.",
         plain(record.remarks),
         f"[The evidence]({site}{addresses.change(record.id)}). It closes if the change is undone.",
     ]

@@ -62,7 +62,7 @@ class AsvMachine(AsvFile):
 class AsvResults(AsvFile):
     """What asv measured at a commit in one environment."""
 
-    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-duetbench-{0.where}.json"
+    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-{0.env_name}.json"
 
     commit_hash: str = Field(pattern="^[0-9a-f]{40}$")
     env_name: str = Field(pattern=r"^duetbench-[^\n]{1,200}$")
@@ -75,11 +75,6 @@ class AsvResults(AsvFile):
     results: dict[str, list[Any]]
     durations: dict[str, float]
     version: Literal[2]
-
-    @property
-    def where(self) -> str:
-        """Its interpreter and stack."""
-        return self.env_name.removeprefix("duetbench-")
 
     @model_validator(mode="after")
     def _names_and_rows(self) -> Self:
