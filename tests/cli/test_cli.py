@@ -91,7 +91,7 @@ def verbs() -> dict[str, Any]:
         (("duetbench", "--version"), ()),
         (("observatory", "--help"), ()),
         (("duetbench", "show", "--help"), ("options", "show")),
-        (("observatory", "stack", "lock", "--help"), ("options", "stack")),
+        (("observatory", "stack", "lock", "--help"), ("stack",)),
     ],
     ids=" ".join,
 )

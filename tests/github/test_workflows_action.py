@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from acting import PROJECT, TOKEN, Outcome, load, need
+from acting import PROJECT, TOKEN, Outcome, actionlint, load, need, zizmor
 from duetbench.cli import init
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
-from linting import actionlint, zizmor
 from repos import asgi, commit, git, keep, write
 from staging import SMALL, publish, theatre
 

@@ -20,8 +20,7 @@ import typer.main
 
 import duetbench.cli
 import observatory.cli
-from acting import HOSTED, PROJECT, load
-from linting import actionlint, zizmor
+from acting import HOSTED, PROJECT, actionlint, load, zizmor
 
 GITHUB: Final = PROJECT / ".github"
 PROGRAMS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}

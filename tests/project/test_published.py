@@ -74,12 +74,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     ("text", "words"),
     [
         ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: throughput, "),
-        (
-            "[[tables]]\ntitle = 't'\nselect = ['*']\nkeys = ['colour']\ncolumns = ['errors']",
-            "unknown property 'colour'; known: id, endpoint",
-        ),
         ("[[shapes]]\nstatement = 's'\nmetric = 'errors'\nnumerator = 'x/y'", "least or most"),
-        ("broken", "valid TOML"),
     ],
 )
 def test_a_wrong_declaration_is_refused_with_its_place(

@@ -4,17 +4,14 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import filelock
 import pytest
 
 from bare import QUIET
-from bench import Done, invoke
+from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
@@ -27,13 +24,6 @@ from repos import borrow_cache, write
 from synthetic import make_case
 
 ROOT = paths.project_root()
-OBSERVATORY = [sys.executable, "-c", "from observatory.cli import main; main()"]
-
-
-def run(*words: str) -> str:
-    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 @pytest.mark.real
@@ -41,24 +31,29 @@ def run(*words: str) -> str:
 def test_a_second_set_up_only_checks_and_needs_no_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything is ready: nothing is made, and `uv` has nothing left to take from."""
+    """Everything is ready: nothing is made, and `uv` has nothing left to take from.
+
+    What is declared counts as used, so that it stays, however long ago it was measured with.
+    """
+    used: list[Path] = []
+    monkeypatch.setattr(cache, "touch", used.append)
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
-    output = run(*OBSERVATORY, "setup")
-    assert not re.search("^installed", output, re.MULTILINE)
-    for part in ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack "):
-        assert f"\nready and checked: {part}" in f"\n{output}"
+    parts = set_up(Checkout.here(), QUIET)
+    assert not any(parts.values())
+    begins = ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack ")
+    assert {begin for begin in begins for part in parts if part.startswith(begin)} == {*begins}
+    kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
+    assert kinds == {"tools", "interpreters", "environments"}
 
 
 @pytest.mark.real
-def test_the_tools_alone_run_nothing_of_a_stack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tools_alone_run_nothing_of_a_stack(bench: Bench) -> None:
     """Where others' packages may not run as oneself, no environment of them is made."""
-    place = borrow_cache(tmp_path, monkeypatch)
+    place = borrow_cache(bench.folder / "cache", bench.patch)
     shutil.rmtree(place / "environments")
-    heard = run(*OBSERVATORY, "setup", "--no-stacks")
-    assert re.search(r"oha .*\n.*: interpreters 3\.14, 3\.14t \(\w+\)$", heard, re.MULTILINE)
-    assert "stack" not in heard
+    result = bench("observatory", "setup", "--no-stacks")
+    assert re.search(r"oha .*\n.*: interpreters 3\.14, 3\.14t \(\w+\)$", result.out, re.MULTILINE)
+    assert "stack" not in result.out + result.err
     assert not (place / "environments").exists()
 
 
@@ -89,42 +84,22 @@ def test_another_project_is_never_taken_for_ours(
         load_stacks(inner.parent)
 
 
-@pytest.fixture
-def doctor(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Done]:
-    monkeypatch.chdir(paths.project_root())
-    monkeypatch.setenv("COLUMNS", "200")
-    return lambda *words: invoke(capsys, monkeypatch, ("doctor", *words))
-
-
 @pytest.mark.real
-def test_a_machine_that_is_set_up(doctor: Callable[..., Done]) -> None:
+def test_a_machine_that_is_set_up(bench: Bench) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
-    result = doctor("--json")
+    bench.patch.chdir(ROOT)
+    bench.patch.setenv("COLUMNS", "200")
+    result = bench("doctor", "--json")
     assert result.code == 0, result
     report = json.loads(result.out)
     assert report["ready"]
     assert report["facts"]["oha"].startswith(Checkout.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", report["facts"]["oha"])
     assert report["machine"]["server_cores"]
-    text = doctor().out
+    text = bench("doctor").out
     assert text.startswith("Ready to measure\n")
     assert "\n  frequency governor: " in text
     assert re.search(r"\n  load: \d+ % of the core time is used now\n", text)
-
-
-def test_a_machine_where_nothing_was_made(
-    doctor: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It still shows all, says what is missing with its remedy, and ends with 1."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    result = doctor()
-    assert (result.code, result.err) == (1, "")
-    first, second, *_ = result.out.splitlines()
-    assert first.startswith("Not ready to measure: oha; run `duetbench setup`")
-    assert second.startswith("  oha: oha ")
-    assert "is not installed: run `duetbench setup`" in result.out
 
 
 @pytest.mark.long
@@ -166,13 +141,3 @@ def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Pat
         assert cache.make(shelf / "new", build=lambda _: {}, say=print)
     there = [young, busy, used, staging, elsewhere]
     assert [path.is_dir() for path in (*there, old)] == [True] * 5 + [False]
-
-
-@pytest.mark.real
-def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that it stays, however long ago it was measured with."""
-    used: list[Path] = []
-    monkeypatch.setattr(cache, "touch", used.append)
-    assert not any(set_up(Checkout.here(), QUIET).values())
-    kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
-    assert kinds == {"tools", "interpreters", "environments"}

@@ -17,7 +17,6 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
 from duetbench.host import files, result_files
 from observatory.store import kinds
-from observatory.store.asv_files import AsvResults
 from observatory.store.points import Points
 
 ROOT = Path(__file__).parents[2]
@@ -186,23 +185,6 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         with pytest.raises(RecordError, match=r"^some\.json: ") as caught:
             files.parse(Run, data, "some.json")
         assert text in str(caught.value).lower()
-
-
-def test_a_file_of_asv_belongs_where_it_says() -> None:
-    """Under another commit's name it would stand in the graphs where it does not belong."""
-    document = foreign.inside()
-    (path,) = (path for path in foreign.asv_files(document) if "duetbench" in path)
-    assert kinds.kind_of(path) is AsvResults
-    kinds.parse(AsvResults, json.dumps(document).encode(), path, "it")
-    nameless = json.dumps(foreign.inside(params={"python": "3.14"}))
-    for data, where, sentence in (
-        (json.dumps(document), path.replace("3f2a9c17", "00000000"), "by its content"),
-        *((spoilt, path, "expected a file of asv's") for spoilt in ("[]", "{", nameless)),
-    ):
-        with pytest.raises(RecordError, match=sentence):
-            kinds.parse(AsvResults, data.encode(), where, "it")
-    for stranger in ("README.md", "runs/notes.json", "asv/benchmarks.json"):
-        assert kinds.kind_of(stranger) is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 import yaml
@@ -178,3 +178,19 @@ def read(output: str, number: int) -> Outcome:
         if "jobResult" in entry:
             results[job] = entry["jobResult"]
     return Outcome(results, "\n".join(lines), number)
+
+
+def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
+    """Run actionlint, without shellcheck, which is not installed everywhere."""
+    argv: list[str | Path] = [need("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
+    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+
+
+def zizmor(
+    root: Path, persona: Literal["pedantic", "regular"] = "pedantic"
+) -> subprocess.CompletedProcess[str]:
+    """Run zizmor offline, by default with its strictest persona."""
+    argv: list[str | Path] = [Path(sys.executable).parent / "zizmor", "--offline"]
+    argv += ["--strict-collection", "--persona", persona]
+    argv += ["--no-progress", "--color", "never", "."]
+    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)

@@ -7,16 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import anchored_files
+from anchored_files import ratio
+from comparing import comparison_of, judged_case
 from corpus import record
 from duetbench import __version__
-from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
+from duetbench.core.comparison import Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
-from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
-from observatory.store.points import AnchoredPoint, CasePoints, Points
+from observatory.store.points import Points
 from steps import BASE, HEAD
 from synthetic import MACHINE, figures, make_case, make_run, ok
 
@@ -31,9 +33,7 @@ _SOURCE: Final = make_run(())
 DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
-LOCKS: Final = {
-    record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks
-}
+LOCKS: Final = {record.name: record for record in _SOURCE.stacks}
 
 
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
@@ -93,53 +93,35 @@ def asv_files(results: Any) -> dict[str, bytes]:
 
 def points(number: int = 1, **changes: Any) -> Points:
     """The anchored points of a shard: of its first case."""
-    run = shard_run(number)
+    run, when = shard_run(number), datetime(2026, 11, 20, 10, tzinfo=UTC)
     first, second = (case.id for case in _cases(number))
-    cpu = AnchoredPoint(
-        metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6, excluded=0
-    )
-    cases = [CasePoints(case=first, stack="current", python="3.14", points=(cpu,))]
     fields: dict[str, Any] = {
         "id": f"20261120T100000Z-night-0a1b2c-s{number}",
         "anchor": "2026-11",
         "origin": "night",
         "label": COMMIT[:12],
-        "night": night().id,
+        "night": run.night,
         "shard": number,
-        "when": "2026-11-20T10:00:00Z",
-        "started": "2026-11-20T10:00:00Z",
-        "seconds": 2400.5,
-        "duetbench": __version__,
+        "when": when,
+        "started": when,
         "commit": COMMIT,
-        "machine": run.machine,
-        "interpreters": run.interpreters,
         "stacks": run.stacks,
-        "cases": cases,
         "missing": (Missing(case=second, reason="head: not_ready: 60 s"),),
     }
-    return Points(**{**fields, **changes})
+    made = anchored_files.a_file(20, anchored_files.of(first, ratio(1.02)), **fields)
+    return Points(**{**dict(made), "machine": run.machine, **changes})
 
 
 def comparison(*judged: Finding, **changes: Any) -> Comparison:
     """A comparison of BASE and HEAD in one case, as duetbench makes them."""
-    case = make_case("asgi-wsgi/e/py3.14/w1/c128")
+    empty = {"kind": "revision", "stacks": (), "interpreters": ()}
     fields: dict[str, Any] = {
-        "id": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
-        "status": "complete",
-        "started": "2026-11-20T09:00:00+00:00",
-        "duetbench": __version__,
-        "machine": MACHINES[0],
-        "planned": 1,
-        "untouched": 7,
-        "cases": (CaseComparison(case=case, because="apps changed"),),
-        "findings": [finding.model_copy(update={"case": case.id}) for finding in judged],
-        "reproduce": f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
+        name: SideRecord(label=name, commit=commit, **empty)
+        for name, commit in (("base", BASE), ("head", HEAD))
     }
-    for name, commit in (("base", BASE), ("head", HEAD)):
-        fields[name] = SideRecord(
-            label=name, kind="revision", commit=commit, stacks=(), interpreters=()
-        )
-    return Comparison(**{**fields, **changes})
+    fields["machine"] = MACHINES[0]
+    case = judged_case("asgi-wsgi/e/py3.14/w1/c128", *judged)
+    return comparison_of(case, **{**fields, **changes})
 
 
 RESULTS: Final = Path(__file__).parents[2] / "results"

@@ -34,28 +34,23 @@ def anchor_command(
 
     Exit code 0: cases have points, or the reason why not. 3: none has a point.
     """
-    assigned, console = assignment(file), Console()
-    plan = assigned.shard.plan
+    (night, shard), console = assignment(file), Console()
+    plan = shard.plan
     checkout = Checkout.here(plan.profile)
     folder, (commit, dirty) = results or checkout.results, git.revision(checkout.root)
     files.require_room(folder)
     clean_up(console)
-    saved = list[Points]()
 
-    def keep(measured: Points) -> None:  # what a sandbox hands out, whatever ends it
-        saved[:] = [assigned.mark(measured)]
-        files.save(folder, saved[0])
+    def save(points: Points) -> None:  # what a sandbox hands out, whatever ends it
+        files.save(folder, night.mark(points, shard.number))
 
     label = "the checkout" if dirty or not commit else commit[:8]
     effort = Effort(seed=plan.seed, limit=budget_seconds(budget) or math.inf)
     tonight = Wanted(label, datetime.now(UTC), checkout, commit)
     cases = [case.id for case in plan.cases]
-    try:
-        for points in measure(checkout, [tonight], cases, Reporter(console), effort, keep=keep):
-            keep(points)
-    finally:
-        for points in saved:
-            print_points(console, points)
-            console.say(f"saved: {folder / points.path}")
-    if not saved[0].cases:
+    (points,) = measure(checkout, [tonight], cases, Reporter(console), effort, keep=save)
+    save(points)
+    print_points(console, points)
+    console.say(f"saved: {folder / night.mark(points, shard.number).path}")
+    if not points.cases:
         raise Exit(3)

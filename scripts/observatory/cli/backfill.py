@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 from typer import Exit, Option
 
@@ -13,7 +13,7 @@ from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption
+from observatory.cli.options import ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
@@ -21,15 +21,17 @@ from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import Effort, measure
 
+_DAY: Final = ["%Y-%m-%d"]
+
 
 def backfill_command(
     since: Annotated[
         datetime,
-        Option("--since", metavar="DATE", formats=DAY, help="First date, e.g. 2026-01-01."),
+        Option("--since", metavar="DATE", formats=_DAY, help="First date, e.g. 2026-01-01."),
     ],
     until: Annotated[
         datetime | None,
-        Option("--until", metavar="DATE", formats=DAY, help="The last date; default: today."),
+        Option("--until", metavar="DATE", formats=_DAY, help="The last date; default: today."),
     ] = None,
     releases: Annotated[
         str | None,
@@ -56,24 +58,23 @@ def backfill_command(
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = load_anchor(checkout.root), list[Points]()
+    wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
+    if releases is not None:
+        with reporter.step(f"releases of {releases}", "asking the index") as tick:
+            wanted = [
+                stack
+                for name in releases.replace(",", " ").split()
+                for stack in backfill.releases(
+                    name, first, last, partial(backfill.newest, name, tick)
+                )
+            ]
+    console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
+    if dry_run:
+        return
+    files.require_room(folder)
+    clean_up(console)
+    wanted = backfill.without_known(wanted, folder, anchor)
     try:
-        wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
-        if releases is not None:
-            names = releases.replace(",", " ").split()
-            with reporter.step(f"releases of {releases}", "asking the index") as tick:
-                wanted = [
-                    stack
-                    for name in names
-                    for stack in backfill.releases(
-                        name, first, last, partial(backfill.newest, name, tick)
-                    )
-                ]
-        console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
-        if dry_run:
-            return
-        files.require_room(folder)
-        clean_up(console)
-        wanted = backfill.without_known(wanted, folder, anchor)
         for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
             files.save(folder, points)
             measured.append(points)

@@ -22,7 +22,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.comparison import Extent
-from observatory.cli.options import ProfileOption, SeedOption, SelectOption
+from observatory.cli.options import ProfileOption, SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout
 
@@ -51,7 +51,7 @@ def compare_command(
     why: Annotated[bool, Option("--why")] = False,
     output: ReportsOption = None,
     as_json: JsonOption = False,
-    seed: SeedOption = 1,
+    seed: Annotated[int, Option("--seed", metavar="N", help="Of the measurements' order.")] = 1,
     control: Annotated[bool, Option("--control")] = False,
     results: Annotated[
         Path | None, Option("--results", metavar="FOLDER", help="Keep it here, for the site.")

@@ -18,7 +18,6 @@ from observatory.matrix.published import load_published, read_suites
 from observatory.show import findings
 from observatory.show.experiments import experiment, names, of_run, reference_runs
 from observatory.store import asv_results, kinds
-from observatory.store.points import Points
 
 
 def show_command(
@@ -28,15 +27,9 @@ def show_command(
     """Show a run beside the published figures, with what it says about each statement.
 
     $ observatory show latest
-
-    Of anchored points, it shows each case with its intervals.
     """
     project = Checkout.here()
     results = results or project.results
-    points = {path.stem: path for path in files.paths(Points, results)}
-    if run in points or Path(run) in points.values():
-        findings.print_points(Console(), files.read(Points, points.get(run, Path(run))))
-        return
     summary = summarise(files.read(Run, result_files.find(run, results)))
     sections = of_run(summary, load_published(project.root))
     findings.print_sections(Console(), title(summary), facts(summary), sections)

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option
 
 from duetbench.app import stacks
-from duetbench.ci import actions, archives, comments, proposals
+from duetbench.ci import archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import ArtifactError, UsageError
-from duetbench.core.model import Run
+from duetbench.core.errors import ArtifactError
+from duetbench.core.model import Run, StackRecord
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
@@ -54,8 +54,8 @@ def accept_command(
         sent, refused = archives.fetch(github, github.context.run_id, names)
     now, project, locks = datetime.now(UTC), Checkout.here(), {}
     for lock in map(project.lock, project.stacks):
-        packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
-        locks[lock.name] = incoming.Lock(lock.digest, packages)
+        packages = dict(stacks.versions(lock.lock.read_text("utf-8")))
+        locks[lock.name] = StackRecord(name=lock.name, digest=lock.digest, packages=packages)
     lines = list[str]()
     if names.startswith("shard-"):
         night = files.read(NightPlan, file)
@@ -154,11 +154,11 @@ def announce_command(results: ResultsOption = None) -> None:
     $ observatory announce
 
     Each open change of results/changes/ gets an issue, once; if somebody closes it, it stays
-    closed. Links lead to DUETBENCH_SITE, or else to the repository's GitHub Pages.
+    closed. Links lead to the repository's GitHub Pages. A call opens ten at most, of the newest
+    changes, and the next one continues.
 
-    Needs GITHUB_TOKEN with issues: write. Exit code 0: all changes have their issue; 1: a record
-    cannot be read, or more than ten were new; 4: GitHub could not be reached. The next call
-    continues.
+    Needs GITHUB_TOKEN with issues: write. Exit code 0: done. 1: a record cannot be read. 4: GitHub
+    could not be reached.
     """
     problems: list[str] = []
     folder, context = results or Checkout.here().results, Context(os.environ)
@@ -168,12 +168,7 @@ def announce_command(results: ResultsOption = None) -> None:
     sizes = quotes(judged(every), records)
     site = _site(context)
     with GitHub(context) as github:
-        lines, left = issues.keep(github, records, site, sizes)
-    if left:
-        problems.append(
-            f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
-            "common cause, probably not a package; check the machine and the method first"
-        )
+        lines = issues.keep(github, records, site, sizes)
     for line in lines or ["no news"]:
         Console().say(line)
     for problem in problems:
@@ -185,11 +180,7 @@ def announce_command(results: ResultsOption = None) -> None:
 
 
 def _site(context: Context) -> str:
-    """Return the address of the site, with a slash at its end; raises UsageError."""
-    site = os.environ.get("DUETBENCH_SITE", "")
-    if site and not actions.URL.fullmatch(site):
-        raise UsageError(f"DUETBENCH_SITE={site!r}: expected an address, https://…")
+    """Return the address of GitHub Pages, which leads to a domain of one's own, too."""
     owner, _, name = context.repository.lower().partition("/")
     home = f"{owner}.github.io"
-    own = f"https://{home}/" if name == home else f"https://{home}/{name}/"
-    return site.rstrip("/") + "/" if site else own
+    return f"https://{home}/" if name == home else f"https://{home}/{name}/"

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -99,15 +100,16 @@ def measure_command(
     """
     console = Console()
     checkout = Checkout(repository(console), profile)
-    assigned, folder = assignment(file) if file else None, results or checkout.results
-    plan = assigned.shard.plan if assigned else checkout.plan(select or (), launches)
+    night, shard = assignment(file) if file else (None, None)
+    plan = shard.plan if shard else checkout.plan(select or (), launches)
+    folder = results or checkout.results
     clean_up(console)
     narrator = Narrator(console)
     with machine(None, console.say):
         absent = unmeasurable(plan.cases, checkout, narrator, declared=False)
-        begin = assigned.mark if assigned else lambda run: run
+        begin = partial(night.mark, number=shard.number) if night and shard else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
-    if assigned:
+    if night:
         of_tool.report(run, path, console)
     else:
         of_tool.conclude(run, path, console, ())

@@ -27,11 +27,3 @@ ResultsOption = Annotated[
 ]
 
 PLAN: Final = "Measure this machine's shard of a night (`observatory plan`)."
-
-SeedOption = Annotated[
-    int,
-    Option("--seed", metavar="N", help="Random seed of the order of measurements."),
-]
-
-DAY: Final = ["%Y-%m-%d"]
-"""How options write a date."""

@@ -1,36 +1,24 @@
-"""`observatory stack`: the stacks under test and their locks."""
+"""`observatory stack lock`: the stacks under test and their locks."""
 
-from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
-from typer import Argument, Option, Typer
+from typer import Argument
 
 from duetbench.host.console import Console, Narrator, errors
-from observatory.cli.options import DAY
 from observatory.matrix.checkout import Checkout, renew
 
-stack_app = Typer(
-    help="The stacks under test and their locks.", no_args_is_help=True, rich_markup_mode=None
-)
 
-
-@stack_app.command("lock")
-def lock_command(
+def stack_command(
+    action: Annotated[Literal["lock"], Argument(help="What to do: lock.")],  # noqa: ARG001
     names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
-    as_of: Annotated[
-        datetime | None,
-        Option("--as-of", metavar="DATE", formats=DAY, help="As of the end of this date (UTC)."),
-    ] = None,
 ) -> None:
     """Resolve stacks again, write their locks, and show which packages changed.
 
     The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3).
 
     $ observatory stack lock current
-    $ observatory stack lock current --as-of 2026-03-01
     """
     project = Checkout.here()
-    until = as_of.date() if as_of else project.cooldown()
-    moves = renew(project, Narrator(errors()), names, until)
+    moves = renew(project, Narrator(errors()), names, project.cooldown())
     for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)

@@ -17,7 +17,7 @@ from duetbench.ci.archives import Files, reason
 from duetbench.ci.proposals import require, require_moved
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import Artefact, Run
+from duetbench.core.model import Artefact, Run, StackRecord
 from duetbench.core.text import printable
 from duetbench.host import files
 from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
@@ -40,15 +40,11 @@ _MOST_OF_NIGHT: Final = 4_000_000
 _LIST: Final = "asv/benchmarks.json"  # of the code's suites, with which it is published
 
 
-class Lock(NamedTuple):
-    """A lock: SHA-256 of its file, and the names of its packages."""
-
-    digest: str
-    packages: frozenset[str]
+Locks = Mapping[str, StackRecord]
+"""The locks of a checkout, by stack, with the packages of every platform."""
 
 
-Locks = Mapping[str, Lock]
-"""The locks of a checkout, by stack."""
+_NO_LOCK: Final = StackRecord(name="", digest="none", packages={})
 
 
 class Acceptance(NamedTuple):
@@ -91,7 +87,7 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
 
     Each name of a case or package becomes a page, for good.
     """
-    if (shard := plan.shard(value.shard or 0)) is None:
+    if (shard := {each.number: each for each in plan.shards}.get(value.shard or 0)) is None:
         raise ArtifactError(f"shard {value.shard}, which the plan does not have")
     fields: dict[str, Any] = {"night": plan.id, "commit": plan.commit}
     if isinstance(value, Points):
@@ -112,7 +108,7 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
     for stack in value.stacks:
-        lock = locks.get(stack.name, Lock("none", frozenset()))
+        lock = locks.get(stack.name, _NO_LOCK)
         require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
         require_known("package", lock.packages, stack.packages)
     if max(moments).astimezone(UTC) > now + _CLOCKS:

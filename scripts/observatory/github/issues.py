@@ -25,16 +25,17 @@ MOST: Final = 10
 """Most issues opened at once: more have one common cause, probably not a package."""
 
 _ISSUE: Final = "issue"
+_KEY: Final = "change/{0.id}"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 
 
 def keep(
     github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, ReleaseEffect]
-) -> tuple[list[str], int]:
+) -> list[str]:
     """Open and close the repository's issues of confirmed changes, the newest change first.
 
-    An issue that somebody has closed stays closed. `quotes`: the size of each release. Returns a
-    sentence on each issue, and how many the next call has to open. Raises ServiceError.
+    An issue that somebody has closed stays closed. What is more than `MOST` is left to the next
+    call. `quotes`: the size of each release. Returns a sentence on each issue. Raises ServiceError.
     """
     issues = {
         values["key"]: issue
@@ -43,13 +44,11 @@ def keep(
         if is_ours(issue) and "pull_request" not in issue
         if (values := marker_values(_ISSUE, issue["body"]))
     }
-    sentences, opened, left = list[str](), 0, 0
+    sentences, opened = list[str](), 0
     for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
-        issue = issues.get(_key(record))
+        issue = issues.get(_KEY.format(record))
         title, body = text(record, site, quotes)
-        if record.status == "open" and issue is None and opened == MOST:
-            left += 1
-        elif record.status == "open" and issue is None:
+        if record.status == "open" and issue is None and opened < MOST:
             labels = ("duetbench", str(record.verdict))
             issue = github.send("POST", "/issues", title=title, body=body, labels=labels)
             sentences.append(f"{record.id}: opened {issue['html_url']}")
@@ -60,11 +59,7 @@ def keep(
             github.send("PATCH", path, title=title, body=body, state="closed", state_reason=reason)
             sentences.append(f"{record.id}: closed {issue['html_url']}")
             api.WAIT(PAUSE)
-    return sentences, left
-
-
-def _key(record: Change) -> str:
-    return f"change/{record.id}"
+    return sentences
 
 
 def text(
@@ -79,7 +74,7 @@ def text(
     more = f", and {len(record.others)} more" if record.others else ""
     title = f"{cause}{finding_of(record, quotes)}{more}"
     parts = [
-        f"{marker(_ISSUE, {'key': _key(record)})}\n**{plain(title)}**, for good.",
+        f"{marker(_ISSUE, {'key': _KEY.format(record)})}\n**{plain(title)}**, for good.",
         plain(record.remarks),
         f"[The evidence]({site}{addresses.change(record.id)}). It closes if the change is undone.",
     ]

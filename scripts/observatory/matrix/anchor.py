@@ -10,8 +10,7 @@ from duetbench.app.declarations import read_toml, validate
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
 from observatory.matrix.schema import ANCHOR
-
-_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
+from observatory.store.points import Name
 
 
 class Anchor(Frozen):
@@ -20,7 +19,7 @@ class Anchor(Frozen):
     It is a commit of this repository. Against another one trends begin again.
     """
 
-    name: _Name
+    name: Name
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     since: date
     protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")

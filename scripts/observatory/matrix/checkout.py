@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from pydantic import Field
 
 from duetbench.app import case_names, stacks
-from duetbench.app.declarations import read_table, read_toml, validate
+from duetbench.app.declarations import read_pyproject, validate
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject, make_plan
@@ -69,9 +69,9 @@ class Checkout(Subject):
     @cached_property
     def settings(self) -> Settings:
         """What `[tool.observatory]` declares; raises DeclarationError if it is invalid."""
-        file = self.root / "pyproject.toml"
-        table = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
-        return validate(Settings, table, str(file), table="tool.observatory")
+        table = read_pyproject(self.root).get("tool", {}).get("observatory", {})
+        file = str(self.root / "pyproject.toml")
+        return validate(Settings, table, file, table="tool.observatory")
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -142,11 +142,6 @@ class Checkout(Subject):
             fetch_commit(self.root, commit)
             return git.run(["-C", str(self.root), "cat-file", "blob", place])
         return None
-
-    @property
-    def results(self) -> Path:
-        folder = read_table(self.root)[1].get("results")
-        return paths.inside(self.root, folder) if folder else self.root / "results"
 
     def cooldown(self) -> datetime | None:
         """The latest release time that may be locked; None: any."""

@@ -53,13 +53,6 @@ class Declared(Frozen):
         """The interpreters that set-up installs: all but the optional ones."""
         return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
 
-    def recipe(self, name: str) -> SourceBuild:
-        """How to build an interpreter; SetupError if nobody has declared it."""
-        version = self.interpreters[name].version
-        if version not in self.source_build:
-            raise SetupError(f'{DECLARATION.name} has no [source-build."{version}"] for {name}')
-        return self.source_build[version]
-
 
 @functools.cache
 def load() -> Declared:
@@ -152,10 +145,12 @@ def _make(name: str, origin: str, configured: Declared, narrator: Narrator) -> N
         with narrator.step(f"CPython {name}", f"installing {spec.version}") as tick:
             if origin == "prebuilt":
                 program = final = _download(spec, target, log, tick)
-            else:
-                recipe, free = configured.recipe(name), spec.free_threaded
-                recipe.build(draft, target, log, tick, free_threaded=free)
+            elif recipe := configured.source_build.get(spec.version):
+                recipe.build(draft, target, log, tick, free_threaded=spec.free_threaded)
                 program, final = draft / spec.program, target / spec.program
+            else:
+                where = f'[source-build."{spec.version}"]'
+                raise SetupError(f"{DECLARATION.name} has no {where} for {name}")
         python = interpreters.identify(program, name, origin, jit=spec.jit)
         python = python.model_copy(update={"executable": final})
         return python.model_dump(mode="json", exclude_defaults=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
@@ -53,12 +53,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _KEYS: Final = "only the keys that apps/asgi-wsgi/experiment.toml explains"
 
 
-class _Cell(NamedTuple):
-    """A combination of axes: its block, the place of that, and values of parameters and axes."""
-
-    place: str
-    block: CasesTable
-    values: dict[str, Value]
+_Cell = tuple[str, CasesTable, dict[str, Value]]
+"""A combination of axes: the place of its block, that, and values of parameters and axes."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Experiment:
                         "one case per id and profile; between profiles it differs in nothing but "
                         "duration and timeout: put the parameter into the id, as in wait{wait}"
                     )
-                    raise DeclarationError(self.file, f"{cell.place}.id", case.id, allowed)
+                    raise DeclarationError(self.file, f"{cell[0]}.id", case.id, allowed)
                 by_id[case.id] = case
         return {profile: tuple(by_id.values()) for profile, by_id in cases.items()}
 
@@ -122,9 +118,9 @@ class Experiment:
         """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
             if profile in block.profiles:
-                parameters = self.declaration.profiles[profile]
+                parameters = {"workers": 1, **self.declaration.profiles[profile]}
                 for axes in self._combinations(block, python):
-                    yield _Cell(f"cases[{index}]", block, {**parameters, **axes})
+                    yield f"cases[{index}]", block, {**parameters, **axes}
 
     def _combinations(self, block: CasesTable, python: str | None) -> Iterator[dict[str, Value]]:
         axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
@@ -137,27 +133,26 @@ class Experiment:
             )
         if python:
             axes["python"] = tuple(name for name in axes["python"] if name == python)
-        counts = {name: getattr(block, name) for name in _COUNTS}
-        axes |= {name: values for name, values in counts.items() if values}
+        axes |= {name: values for name in _COUNTS if (values := getattr(block, name))}
         axes |= block.vary
         for combination in itertools.product(*axes.values()):
-            for pair in block.pairs or ({},):
-                yield {"workers": 1, **dict(zip(axes, combination, strict=True)), **pair}
+            for pair in block.pairs:
+                yield {**dict(zip(axes, combination, strict=True)), **pair}
 
     def _case(self, cell: _Cell, setting: Setting = MappingProxyType({})) -> Case:
         """Make a case; raises DeclarationError with the block's place and what is wrong in it."""
+        place, block, values = cell
         try:
-            return self._expand(cell, setting)
+            return self._expand(block, values, setting)
         except KeyError as error:
             allowed = f"names that are declared; there is no {error}"
         except ValidationError as error:
             allowed = ": ".join(map(str, mistake(error)))
         except (ValueError, UsageError) as error:
             allowed = str(error)
-        raise DeclarationError(self.file, cell.place, cell.block.id, allowed)
+        raise DeclarationError(self.file, place, block.id, allowed)
 
-    def _expand(self, cell: _Cell, setting: Setting) -> Case:
-        _, block, values = cell
+    def _expand(self, block: CasesTable, values: dict[str, Value], setting: Setting) -> Case:
         identifier = f"{self.name}/{block.id.format_map(_texts(values))}"
         if not _ID.fullmatch(identifier):
             raise ValueError(f"letters, digits and _ . - between single /, but not {identifier}")
@@ -235,13 +230,6 @@ def _meaning(case: Case) -> str:
     return case.model_copy(update={"id": "", "load": load}).model_dump_json()
 
 
-def _undeclared(root: Path, reason: str) -> UsageError:
-    return UsageError(
-        f"{root} declares no experiments ({reason}): see 'Adding things' in duetbench's "
-        "CONTRIBUTING.md; an application is measured by `duetbench compare --app shop.main:app`"
-    )
-
-
 class _AppsSettings(Frozen):
     stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
@@ -254,7 +242,11 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     """
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
-        raise _undeclared(root, "no apps/pyproject.toml")
+        raise UsageError(
+            f"{root} declares no experiments (no apps/pyproject.toml): see 'Adding things' in "
+            "duetbench's CONTRIBUTING.md; `duetbench compare --app shop.main:app` measures an "
+            "application"
+        )
     document: dict[str, Any] = read_toml(file)
     table = document.get("tool", {}).get("duetbench", {})
     declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
@@ -279,14 +271,10 @@ def load_experiments(
 ) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout with these interpreters and stacks, sorted by name.
 
-    Raises DeclarationError for an invalid one, with place, value and allowed values, and UsageError
-    if there is none.
+    Raises DeclarationError for an invalid one, with place, value and allowed values.
     """
-    files = sorted((root / "apps").glob(f"*/{FILE}"))
-    if not files:
-        raise _undeclared(root, f"no apps/*/{FILE}")
     experiments = []
-    for path in files:
+    for path in sorted((root / "apps").glob(f"*/{FILE}")):
         file = path.relative_to(root).as_posix()
         declaration = validate(Declaration, read_toml(path, file), file, keys=_KEYS)
         experiments.append(Experiment(path.parent, file, declaration, interpreters, stacks))

@@ -105,7 +105,7 @@ class CasesTable(Frozen):
     workers: Counts | None = None
     threads: Counts | None = None
     vary: dict[str, Numbers] = Field(default_factory=dict)
-    pairs: Annotated[tuple[dict[str, float], ...], Field(min_length=1)] | None = None
+    pairs: tuple[dict[str, float], ...] = Field(default=({},), min_length=1)
 
 
 class Declaration(Frozen):

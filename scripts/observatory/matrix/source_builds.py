@@ -20,7 +20,7 @@ _HEADERS: Final = "#include <openssl/ssl.h>\n#include <zlib.h>\n#include <ffi.h>
 """What the modules need that servers need; others (sqlite3, bz2, lzma) may be missing."""
 
 _RUST: Final = "1.88"  # the oldest that compiles oha, as its crate says (`rust-version`)
-_TIMEOUT_S: Final = 30
+_DOWNLOAD: Final = "/usr/lib/apt/apt-helper"  # by apt's proxies and certificates
 
 _NO_OUTER_MAKE: Final = {"MAKEFLAGS": "", "MFLAGS": ""}
 """Flags and the job server of an outer make do not apply here."""
@@ -40,7 +40,7 @@ class SourceBuild(Frozen):
         Raises SetupError if the source is not available, or the build fails.
         """
         tree, work, root = draft / "source", draft / "build", draft / "root"
-        with tarfile.open(source_archive(self)) as tar:
+        with tarfile.open(source_archive(self, tick)) as tar:
             tar.extractall(tree, filter="data")
         (configure,) = tree.glob("*/configure")
         work.mkdir()
@@ -98,35 +98,28 @@ def build_oha(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
     shutil.rmtree(target, ignore_errors=True)
 
 
-def source_archive(recipe: SourceBuild) -> Path:
-    """Return CPython's source archive, which is downloaded once; its SHA-256 is checked.
+def source_archive(recipe: SourceBuild, tick: Tick) -> Path:
+    """Return CPython's source archive, which apt downloads once; its SHA-256 is checked.
 
     Raises SetupError if no mirror has it, and nobody has put a copy into the cache.
     """
-    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
-
     archive = paths.cache_dir() / "downloads" / Path(recipe.archive).name
     if archive.is_file() and cache.sha256(archive) == recipe.sha256:
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
-    partial, troubles = archive.with_name(f"{archive.name}.{os.getpid()}"), list[str]()
+    partial, log = archive.with_name(f"{archive.name}.{os.getpid()}"), command.new_log("source")
+    reason = "apt-get names no mirror"
     for base in mirrors():
-        address = f"{base.rstrip('/')}/{recipe.archive}"
+        argv = [_DOWNLOAD, "download-file", f"{base.rstrip('/')}/{recipe.archive}", str(partial)]
+        argv += [f"SHA256:{recipe.sha256}"]
         try:
-            with httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as answer:
-                answer.raise_for_status()
-                with partial.open("wb") as file:
-                    file.writelines(answer.iter_bytes())
-            if (digest := cache.sha256(partial)) == recipe.sha256:
-                return partial.replace(archive)
-            troubles.append(f"{address}: expected SHA-256 {recipe.sha256}, found {digest}")
-        except httpx.HTTPError as error:
-            troubles.append(f"{address}: {str(error).partition(chr(10))[0]}")
-        finally:
-            partial.unlink(missing_ok=True)
+            command.run(argv, what="downloading CPython's source", log=log, tick=tick)
+            return partial.replace(archive)
+        except SetupError as error:
+            reason = str(error)
     raise SetupError(
         f"CPython's source archive is not available: connect to the network, or put a copy "
-        f"(SHA-256 {recipe.sha256}) at {archive}. Asked mirrors of apt: {'; '.join(troubles)}"
+        f"(SHA-256 {recipe.sha256}) at {archive}. {reason}"
     )
 
 

@@ -62,7 +62,7 @@ class AsvMachine(AsvFile):
 class AsvResults(AsvFile):
     """What asv measured at a commit in one environment."""
 
-    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-duetbench-{0.where}.json"
+    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-{0.env_name}.json"
 
     commit_hash: str = Field(pattern="^[0-9a-f]{40}$")
     env_name: str = Field(pattern=r"^duetbench-[^\n]{1,200}$")
@@ -76,23 +76,14 @@ class AsvResults(AsvFile):
     durations: dict[str, float]
     version: Literal[2]
 
-    @property
-    def where(self) -> str:
-        """Its interpreter and stack."""
-        return self.env_name.removeprefix("duetbench-")
-
-    def row(self, name: str) -> AsvRow:
-        """What it has of a benchmark."""
-        columns = dict(zip(self.result_columns, self.results[name], strict=False))
-        return AsvRow.model_validate(columns, strict=True)
-
     @model_validator(mode="after")
     def _names_and_rows(self) -> Self:
         if not {"machine", "python"} <= self.params.keys():
             raise ValueError("params: expected machine and python among them")
-        for name in self.results:
+        for name, row in self.results.items():
+            columns = dict(zip(self.result_columns, row, strict=False))
             try:
-                self.row(name)
+                AsvRow.model_validate(columns, strict=True)
             except ValidationError as problem:
                 raise ValueError(f"{name}: {files.first_problem(problem)}") from problem
         return self

@@ -6,12 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.core.errors import RecordError
+from asv.results import Results
+
 from duetbench.host import files
 from observatory.store import kinds
 from observatory.store.asv_files import AsvResults
@@ -75,33 +75,31 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     """
     if not (results / LIST).is_file():
         return ()
-    faults = [] if problems is None else problems
     listed = json.loads(files.contents(results / LIST))
     benchmarks = {name: about for name, about in listed.items() if isinstance(about, dict)}
-    groups = defaultdict[tuple[str, str], list[AsvResults]](list)
+    groups = defaultdict[tuple[str, str], list[Results]](list)
     paths = sorted(path for path in results.glob("*/*.json") if path.name != "machine.json")
-    for result in kinds.read_each(paths, _load, faults):
+    for result in kinds.read_each(paths, _load, problems):
         groups[result.params["machine"], result.commit_hash].append(result)
-    if problems is None and faults:
-        raise RecordError(faults[0])
     snapshots = (_snapshot(of_commit, benchmarks) for of_commit in groups.values())
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
-def _load(path: Path) -> AsvResults:
+def _load(path: Path) -> Results:
     place = f"asv/{path.parent.name}/{path.name}"
-    return kinds.parse(AsvResults, files.contents(path), place, str(path))
+    kinds.parse(AsvResults, files.contents(path), place, str(path))
+    return Results.load(str(path))
 
 
-def _snapshot(results: Sequence[AsvResults], benchmarks: Mapping[str, Any]) -> Snapshot:
-    """Combine the files of one commit on one machine, without old versions of benchmarks."""
+def _snapshot(results: Sequence[Results], benchmarks: Mapping[str, Any]) -> Snapshot:
+    """Combine the files of one commit on one machine."""
     params = results[0].params
     cpu, cores, ram, system = (params.get(name, "") for name in ("cpu", "num_cpu", "ram", "os"))
-    started = (result.row(name).started_at or 0 for result in results for name in result.results)
+    started = (time for result in results for time in result.started_at.values() if time)
     readings = (
         reading
         for result in sorted(results, key=lambda result: result.env_name)
-        for name in benchmarks.keys() & result.results.keys()
+        for name in result.get_result_keys(benchmarks)
         for reading in _readings(result, name, benchmarks[name])
     )
     return Snapshot(
@@ -114,21 +112,17 @@ def _snapshot(results: Sequence[AsvResults], benchmarks: Mapping[str, Any]) -> S
     )
 
 
-def _readings(result: AsvResults, name: str, about: Mapping[str, Any]) -> Iterator[Reading]:
+def _readings(result: Results, name: str, about: Mapping[str, Any]) -> Iterator[Reading]:
     """Yield a benchmark's readings, without combinations that do not apply, which are NaN."""
-    row = result.row(name)
-    if row.version not in {None, about["version"]}:
-        return
-    measured = {values: place for place, values in enumerate(product(*row.params or ()))}
-    for combination in product(*about["params"]):
-        of_it = partial(_item, place=measured.get(combination))
-        value, samples = of_it(row.result), of_it(row.samples)
+    combinations = [*product(*about["params"])]
+    ways = (result.get_result_value, result.get_result_stats, result.get_result_samples)
+    columns = (way(name, about["params"]) for way in ways)
+    for combination, value, stats, samples in zip(combinations, *columns, strict=True):
         if value is not None and math.isnan(value):
             continue
-        quartiles = of_it(row.stats_q_25), of_it(row.stats_q_75)
         spread = None
-        if value and None not in quartiles and (of_it(row.stats_repeat) or 2) >= 2:
-            spread = max(abs(quartile - value) for quartile in quartiles) / abs(value)
+        if value and stats and "q_25" in stats and stats.get("repeat", 2) >= 2:
+            spread = max(abs(stats[end] - value) for end in ("q_25", "q_75")) / abs(value)
         yield Reading(
             benchmark=name,
             params=tuple(zip(about["param_names"], map(_plain, combination), strict=True)),
@@ -139,11 +133,6 @@ def _readings(result: AsvResults, name: str, about: Mapping[str, Any]) -> Iterat
             spread=spread,
             samples=tuple(samples or ()) if value is not None else (),
         )
-
-
-def _item(column: Sequence[Any] | None, place: int | None) -> Any:
-    """The item of a column; None if it has none."""
-    return column[place] if column and place is not None and place < len(column) else None
 
 
 def _plain(text: str) -> str:

@@ -17,14 +17,9 @@ from duetbench.core.comparison import Attribution, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval
-from observatory.store.points import When
-
-FORMAT_VERSION: Final = 1
-"""Version of all files here. 1: first published format (2026-11)."""
+from observatory.store.points import Name, When
 
 MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
-
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
 class SeriesName(Frozen):
@@ -87,8 +82,8 @@ class Change(Artefact):
     noun: ClassVar[str] = "a change record"
     place: ClassVar[str] = "changes/{0.id}.json"
 
-    format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME)
+    format: Literal[1] = 1
+    id: Name
     status: Literal["candidate", "dismissed", "open", "closed"] = Field(
         description="candidate: not judged by duets. dismissed: not confirmed. open, closed: "
         "confirmed; open while it makes something slower."
@@ -176,6 +171,6 @@ class Candidates(Artefact):
 
     noun: ClassVar[str] = "candidates (observatory detect)"
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[1] = 1
     candidates: tuple[Change, ...] = ()
     known: int = Field(default=0, ge=0, description="Candidates that were already judged.")

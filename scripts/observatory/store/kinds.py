@@ -15,11 +15,10 @@ from duetbench.core.model import Artefact, Run
 from duetbench.host import files
 from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.change import Change
-from observatory.store.points import Points
+from observatory.store.points import NAME, Points
 
 _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound=Artefact)
-_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
 KINDS: Final = (Run, Comparison, Points, Change, AsvResults, AsvMachine)
 """The contents of all files, each of which names its file's place."""
@@ -31,7 +30,7 @@ MEASURED: Final = (Run, Comparison, Points)
 def kind_of(path: str) -> type[Artefact] | None:
     """The kind of a path below `results/`; None if it does not belong to the history."""
     for kind in KINDS:
-        pattern = _NAME.join(map(re.escape, re.split("{.*?}", kind.place)))
+        pattern = NAME.join(map(re.escape, re.split("{.*?}", kind.place)))
         if re.fullmatch(pattern, path):
             return kind
     return None
@@ -67,22 +66,21 @@ def read_at(kind: type[_Record], results: Path, path: Path) -> _Record:
 def read_all(
     kind: type[_Record], results: Path, problems: list[str] | None = None
 ) -> list[_Record]:
-    """All values of a kind; problems of unreadable files go to `problems`, or raise."""
-    places, read_one = files.paths(kind, results), partial(read_at, kind, results)
-    return (
-        list(map(read_one, places)) if problems is None else read_each(places, read_one, problems)
-    )
+    """All values of a kind, as `read_each` reads them."""
+    return read_each(files.paths(kind, results), partial(read_at, kind, results), problems)
 
 
 def read_each(
-    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
+    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str] | None
 ) -> list[_T]:
-    """The values of the readable files; each other file adds a sentence to `problems`."""
+    """The values of the readable files; others add a sentence to `problems`: None: they raise."""
     values = []
     for path in paths:
         try:
             values.append(read_one(path))
         except Exception as problem:
+            if problems is None:
+                raise
             reason = f"{path}: cannot be used ({type(problem).__name__}: {problem})"
             problems.append(str(problem) if isinstance(problem, RecordError | OSError) else reason)
     return values

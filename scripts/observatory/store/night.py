@@ -5,7 +5,6 @@ series. `[tool.observatory.fleet]` therefore declares which machine measures whi
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
@@ -16,23 +15,18 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Artefact, Frozen, Plan, Run
 from duetbench.core.text import some
 from duetbench.host import files, machine
-from observatory.store.points import Points
+from observatory.store.points import Name, Points
 
 _Measured = TypeVar("_Measured", Run, Points)
 
-FORMAT_VERSION: Final = 1
-"""Version of the plan. 1: first published format (2026-11)."""
-
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
-
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 
 class Shard(Frozen):
     """What one machine measures in a night."""
 
     number: int = Field(ge=1)
-    machine: str | None = Field(default=None, pattern=_NAME, description="Null: any.")
+    machine: Name | None = Field(default=None, description="Null: any.")
     plan: Plan
 
 
@@ -41,38 +35,26 @@ class NightPlan(Artefact):
 
     noun: ClassVar[str] = "a night's plan (observatory plan --output)"
 
-    format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME, description="Time, profile and commit, as a run's.")
+    format: Literal[1] = 1
+    id: Name = Field(description="Time, profile and commit, as a run's.")
     commit: str | None
     anchor: str | None = Field(default=None, description="Name; cases are compared with it.")
     shards: tuple[Shard, ...] = Field(min_length=1)
 
-    def shard(self, number: int) -> Shard | None:
-        return next((shard for shard in self.shards if shard.number == number), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The shard that this machine measures, and the night that it belongs to."""
-
-    night: NightPlan
-    shard: Shard
-
-    def mark(self, measured: _Measured) -> _Measured:
-        """Record in a run or in points which shard it is."""
+    def mark(self, measured: _Measured, number: int) -> _Measured:
+        """Record in a run or in points which shard of this night it is."""
         # Machines of one model have the same id, and may begin in the same second.
-        number = self.shard.number
-        marks = {"id": f"{measured.id}-s{number}", "night": self.night.id, "shard": number}
+        marks = {"id": f"{measured.id}-s{number}", "night": self.id, "shard": number}
         return measured.model_copy(update=marks)
 
 
-def assignment(path: Path) -> Assignment:
-    """Find this machine's shard in a night's plan; raises UsageError or RecordError."""
+def assignment(path: Path) -> tuple[NightPlan, Shard]:
+    """Read a night's plan, and find this machine's shard in it; UsageError or RecordError."""
     night, here = files.read(NightPlan, path), machine.fingerprint().id
     shard = next((shard for shard in night.shards if shard.machine in {None, here}), None)
     if shard is None:
         raise UsageError(f"{path}: expected a shard of this machine, {here}, found none")
-    return Assignment(night, shard)
+    return night, shard
 
 
 def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ...]:
@@ -109,12 +91,11 @@ def missing(plan: NightPlan, shards: Collection[int], runs: Sequence[Run]) -> li
     """
     sentences = []
     for shard in (shard for shard in plan.shards if shard.number in shards):
-        own = [run for run in runs if run.shard == shard.number]
-        results = (result for run in own for result in run.results)
+        results = [result for run in runs if run.shard == shard.number for result in run.results]
         launched = {result.case.id for result in results if result.launches or result.missing}
-        reason = "its run does not hold them" if own else "no run of this shard arrived"
-        if any(run.status == "partial" for run in own):
-            reason = "its run ended before it came to them"
+        reason = (
+            "its run ended before it came to them" if results else "no run of this shard arrived"
+        )
         cases = [case.id for case in shard.plan.cases]
         if lost := [case for case in cases if case not in launched]:
             where = f"shard {shard.number}{f' ({shard.machine})' if shard.machine else ''}"

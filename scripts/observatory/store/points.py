@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from duetbench.core.change import Release
@@ -24,7 +24,9 @@ from duetbench.core.model import (
 )
 from duetbench.core.units import Interval, student
 
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
+NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
+"""Of a file, a machine or an anchor: it is also a part of an address."""
 
 _CONFIG: Final = ConfigDict(extra="forbid")
 When = Annotated[AwareDatetime, AfterValidator(in_our_time)]
@@ -79,8 +81,8 @@ class Points(Artefact):
     place: ClassVar[str] = "points/{0.machine.id}/{0.started:%Y}/{0.id}.json"
 
     format: Literal[1] = 1
-    id: str = Field(pattern=_NAME)
-    anchor: str = Field(pattern=_NAME, description="Name of the anchor.")
+    id: Name
+    anchor: Name = Field(description="Name of the anchor.")
     origin: Origin
     label: str = Field(description="The stack in words: a date, a release, a revision.")
     night: str | None = Field(default=None, description="Id of the night that it belongs to.")
