@@ -35,7 +35,8 @@ from observatory.show.site.pages import KINDS
 from observatory.show.site.site import Site
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import CasePoints, Points
-from observatory.trend.releases import ReleaseAxis, axes
+from observatory.trend import reading
+from observatory.trend.table import Table, tables
 
 Record = TypeVar("Record", bound=Artefact)
 
@@ -149,9 +150,9 @@ RELEASES = (
 """The second moved nothing; the third moved the case on both interpreters."""
 
 
-def axis_of(*points: Points) -> ReleaseAxis:
-    """The axis of one package's points, of one machine and anchor."""
-    (result,) = axes(points)
+def table_of(*points: Points) -> Table:
+    """The table of one package's points, of one machine and anchor."""
+    (result,) = tables(points)
     return result
 
 
@@ -248,7 +249,8 @@ def world(folder: Path) -> None:
 def history(folder: Path) -> None:
     """Build a site of five made-up years, of FastAPI's releases, and of a comparison."""
     results, years = folder / "results", made_up.make(5 * 365, 8)
-    made_up.write(years, results)
+    for night in years.files:
+        files.save(results, night)
     save_releases(results)
     files.save(results, make_comparison(JSON, FREE, duets=5))
     moved = change("moved", case=next(iter(years.cases)), why=attributing.attribution())
@@ -311,7 +313,7 @@ def build(folder: Path) -> Path:
 def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
-    return Site(paths.project_root(), results, made_up.read(results))
+    return Site(paths.project_root(), results, reading.read(results))
 
 
 def texts(site: Site) -> Mapping[str, str]:

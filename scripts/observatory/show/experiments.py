@@ -58,7 +58,7 @@ class Section:
     def title(self) -> str:
         """The statement that holds here, or else what it is about."""
         if self.first and self.first.verdict == "holds":
-            return self.first.statement[:1].upper() + self.first.statement[1:]
+            return self.first.shape.statement[:1].upper() + self.first.shape.statement[1:]
         topic = titles.experiment(self.experiment)
         return (topic if topic != self.experiment else self.question) or self.experiment
 

@@ -22,7 +22,7 @@ from observatory.store import asv_results
 from observatory.store.change import Change
 from observatory.trend.quotes import quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import Key, ReleaseAxis, ReleaseEffect, Result, axes, judged
+from observatory.trend.releases import Key, ReleaseEffect, Result, judged
 from observatory.trend.table import Table
 
 K = TypeVar("K", bound=Hashable)
@@ -41,7 +41,7 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page or a data file at an address, and the function that makes its text.
+    """A page or the search's index at an address, and the function that makes its text.
 
     `title` names it in a sentence on its failure.
     """
@@ -144,9 +144,9 @@ class Site:
         }
 
     @cached_property
-    def effects(self) -> Mapping[ReleaseAxis, Mapping[str, Result]]:
-        """What each release did, by axis and version."""
-        return self.spare("Releases", lambda: judged(axes(self.sources.points)), {})
+    def effects(self) -> Mapping[Table, Mapping[str, Result]]:
+        """What each release did, by table and version."""
+        return self.spare("Releases", lambda: judged(self.sources.releases), {})
 
     @cached_property
     def quotes(self) -> Mapping[Key, ReleaseEffect]:
@@ -157,12 +157,12 @@ class Site:
     def packages(self) -> tuple[str, ...]:
         """All packages with a page: those whose releases were measured, or did something."""
         quoted = {package for package, _ in self.quotes}
-        return tuple(sorted(quoted | {axis.package for axis in self.effects}))
+        return tuple(sorted(quoted | {table.package for table in self.effects}))
 
     @cached_property
     def judged(self) -> frozenset[Key]:
         """Releases with a known effect: compared with the one before on a machine, or quoted."""
-        compared = {(axis.package, version) for axis, on in self.effects.items() for version in on}
+        compared = {(table.package, key) for table, on in self.effects.items() for key in on}
         return frozenset(compared | self.quotes.keys())
 
     @cached_property
@@ -196,7 +196,7 @@ class Site:
     def cases(self) -> Mapping[str, tuple[Table, ...]]:
         """Each case of a trend with the tables that have it, that with most nights first."""
         pairs = ((case, table) for table in self.sources.tables for case in table.cases)
-        ordered = sorted(pairs, key=lambda p: (p[0], -p[1].length(p[0]), p[1].machine))
+        ordered = sorted(pairs, key=lambda p: (p[0], -p[1].length(p[0]), p[1].machine.id))
         return group(ordered)
 
     @cached_property

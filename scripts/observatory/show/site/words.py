@@ -9,6 +9,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.app import case_names
+from duetbench.core.metrics import row
 from duetbench.core.text import visible
 from duetbench.report import formats
 from duetbench.report.html import comparison_page
@@ -64,6 +65,6 @@ def environment() -> jinja2.Environment:
     filters = (*own, formats.change, formats.ends, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
-    names |= {"topic_of": experiment, "name_of": case_names.name}
+    names |= {"topic_of": experiment, "name_of": case_names.name, "row_of": row}
     site.globals = {**shared.globals, **names}
     return site
