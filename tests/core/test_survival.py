@@ -50,12 +50,12 @@ class Scene:
         Return the site's notes.
         """
         sources = reading.read(self.results)
-        candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
+        candidates.detect(sources.tables, sources.changes)
         confirm.close(sources.changes)
         base = "https://site.example/"
-        for change in sources.changes:
+        for change in filter(lambda record: record.confirmed, sources.changes):
             issues.text(change, base)
-        _, notes = build.build(self.root, self.results, self.output, sources)
+        _, notes = build.build(self.root, self.results, self.output)
         assert (self.output / "index.html").is_file()
         return notes
 

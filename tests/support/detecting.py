@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,13 @@ from anchored_files import a_file, of, ratio
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files
-from histories import FIRST
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.store.points import Points
 from observatory.trend import candidates
 from observatory.trend.table import Table
 from synthetic import change_record
 
+FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 MACHINE = "alpha-2c-000001"
 CPU = "server_cpu_per_request"
 COMMIT = "3f2a9c17" * 5

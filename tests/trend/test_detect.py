@@ -18,6 +18,7 @@ from detecting import (
     BUMPED,
     COMMIT,
     CPU,
+    FIRST,
     MACHINE,
     digest,
     moved_at,
@@ -33,7 +34,6 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_sessions import FakeInstruments, compared_by
-from histories import FIRST
 from made_up import Shift
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName

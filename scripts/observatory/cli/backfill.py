@@ -57,7 +57,7 @@ def backfill_command(
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = load_anchor(checkout.root), list[Points]()
     try:
-        wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
+        wanted = [backfill.of_day(when) for when in backfill.dates(first, last)]
         if releases is not None:
             names = releases.replace(",", " ").split()
             with reporter.step(f"releases of {releases}", "asking the index") as tick:

@@ -20,8 +20,7 @@ class Sources:
 
     tables: tuple[Table, ...] = ()  # dated stacks against their anchor, of each machine
     releases: tuple[Table, ...] = ()  # releases of a package, of each machine
-    changes: tuple[Change, ...] = ()  # confirmed by duets
-    dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
+    changes: tuple[Change, ...] = ()  # and candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
     points: tuple[Points, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -38,8 +37,7 @@ def read(results: Path) -> Sources:
     return Sources(
         tables=tuple(table for table in every if not table.package),
         releases=tuple(table for table in every if table.package),
-        changes=tuple(change for change in changes if change.confirmed),
-        dismissed=tuple(change for change in changes if not change.confirmed),
+        changes=tuple(sorted(changes, key=lambda change: (change.when, change.id))),
         # The site shows them, and its readers do not know the folders of this machine.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         points=tuple(points),

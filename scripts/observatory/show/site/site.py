@@ -124,7 +124,7 @@ class Site:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Confirmed changes, newest first."""
-        return tuple(sorted(self.sources.changes, key=lambda c: (c.when, c.id), reverse=True))
+        return tuple(change for change in reversed(self.sources.changes) if change.confirmed)
 
     @cached_property
     def comparisons(self) -> Mapping[str, Comparison]:
@@ -172,7 +172,7 @@ class Site:
         files = {p.stem: (raw(addresses.RUNS, p.stem), p) for p in result_files.runs(self.results)}
         for folder, records in (
             (addresses.POINTS, of.points),
-            (addresses.CHANGES, of.changes),
+            (addresses.CHANGES, self.changes),
             (addresses.COMPARISONS, of.comparisons),
         ):
             files |= {

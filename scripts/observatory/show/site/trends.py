@@ -1,6 +1,6 @@
 """A case's series: titles, table cells, and the charts that draw it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -17,6 +17,9 @@ from observatory.show.site.site import Site
 from observatory.show.site.words import day, fill, utc
 from observatory.trend.releases import ReleaseEffect
 from observatory.trend.table import Table
+
+Lines = Sequence[tuple[Table, list[int]]]
+"""Tables, each with the places of the stacks that are drawn."""
 
 _YEAR: Final = 400  # newest nights on the first page
 _ROWS: Final = 150  # most rows of the table below a chart
@@ -36,9 +39,7 @@ def _title(metric: str) -> str:
     return f"{quoting.title(metric)}, compared with the fixed stack"
 
 
-def document(
-    site: Site, case: str, lines: Iterable[tuple[Table, list[int]]], only: str = ""
-) -> list[dict[str, Any]]:
+def document(site: Site, case: str, lines: Lines, only: str = "") -> list[dict[str, Any]]:
     """Return what a chart draws: a case at these places of each table, or one metric of it.
 
     All are lists with an entry for each stack: its time in seconds since 1970, and what it is of.
@@ -55,10 +56,7 @@ def document(
                 if only in {"", name}
             ],
             "changes": [
-                mark
-                for name in table.metrics(case)
-                if only in {"", name}
-                for mark in marks(site, case, name, table.package)
+                mark for mark in marks(site, case, table.package) if only in {"", mark["metric"]}
             ],
         }
         for table, places in lines
@@ -73,16 +71,16 @@ def _ends(table: Table, case: str, metric: str, places: list[int]) -> dict[str, 
     return {name: [e and float(f"{e:.5g}") for e in column] for name, column in columns}
 
 
-def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
+def marks(site: Site, case: str, package: str = "") -> Iterator[dict[str, Any]]:
     """Return the marks of a chart: releases whose quoted figure it shows, on any interpreter.
 
     Those of one package are named by their versions. They have no size: what a release did alone
     is not the step of a line of all packages.
     """
     for quote in site.quotes.values():
-        if quote.metric == metric and alike(quote.case, case) and package in {"", quote.package}:
+        if alike(quote.case, case) and package in {"", quote.package}:
             yield {
-                "metric": metric,
+                "metric": quote.metric,
                 "time": int(quote.when.timestamp()),
                 "name": quote.version if package else " ".join(quote.key),
                 "tone": quote.verdict.value,
@@ -116,11 +114,9 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
 
 def whole(site: Site, case: str) -> Markup:
     """Chart all nights of a case on every machine, and let readers choose among its figures."""
-    tables = site.cases[case]
-    content = document(site, case, [(table, table.planned[case]) for table in tables])
-    metric = next(iter(tables[0].metrics(case)), "")
-    config = {"tables": content, "metric": metric, "choice": True}
-    return chart(_LINE, config, case, tables[0], tables[0].planned[case])
+    lines = [(table, table.planned[case]) for table in site.cases[case]]
+    metric = next(iter(lines[0][0].metrics(case)), "")
+    return _chart(site, case, lines, metric, caption=_LINE, choice=True)
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
@@ -130,9 +126,9 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
-    places = table.planned[case][-_YEAR:]
-    config = {"tables": document(site, case, [(table, places)], metric), "metric": metric}
-    return chart(f"{text}On {name.variant}. {_LINE}", config, case, table, places), finding
+    caption = f"{text}On {name.variant}. {_LINE}"
+    lines = [(table, table.planned[case][-_YEAR:])]
+    return _chart(site, case, lines, metric, caption=caption), finding
 
 
 def releases(site: Site, table: Table, largest: ReleaseEffect | None) -> Markup | None:
@@ -143,23 +139,23 @@ def releases(site: Site, table: Table, largest: ReleaseEffect | None) -> Markup 
     metric, case = (largest.metric, largest.case) if largest else (CPU, next(iter(table.cases)))
     if case not in table.cases or len(table.series(case, metric)) < 2:
         return None
-    places = table.planned[case]
-    content = document(site, case, [(table, places)], metric)
-    config = {"tables": content, "metric": metric, "releases": True}
     title = f"{quoting.title(metric)}: {case_names.name(case)}"
-    return chart(_ALONE, config, case, table, places, title)
+    lines = [(table, table.planned[case])]
+    return _chart(site, case, lines, metric, caption=_ALONE, title=title, releases=True)
 
 
-def chart(
-    caption: str, config: Mapping[str, Any], case: str, table: Table, of: list[int], title: str = ""
+def _chart(
+    site: Site, case: str, lines: Lines, metric: str, *, caption: str, title: str = "", **how: bool
 ) -> Markup:
-    """Make a figure that a script draws, and below it a table of the newest points."""
-    metric = config["metric"]
+    """Make a figure that a script draws, and below it a table of the first line's newest points."""
+    (table, places), *_ = lines
     rows = []
-    for point in reversed(table.points(case, metric, of[-_ROWS:]) if metric else ()):
+    for point in reversed(table.points(case, metric, places[-_ROWS:])):
         file, figure = point.file, point.figure
         ratio = write(figure.estimate) if figure else formats.MISSING
         cells = (ratio, formats.spread(write, figure), point.reason)
         rows.append((f"{utc(file.time):%Y-%m-%d}", file.version or file.id, *cells))
     about = {"title": title or quoting.title(metric), "caption": caption, "figure": _title(metric)}
+    only = "" if "choice" in how else metric
+    config = {"tables": document(site, case, lines, only), "metric": metric, **how}
     return fill("plot.html.j2", about=about, config=config, rows=rows)
