@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
-
 from anchored_files import a_file, of, ratio
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import StackRecord, Verdict
@@ -30,11 +28,10 @@ def run_of(number: int) -> str:
     return files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
-def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
-    """Figures for some nights on each level, with scatter."""
-    source = np.random.default_rng(seed)
-    figures = np.concatenate([np.full(nights, level) for nights, level in pairs])
-    return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
+def ratios(*pairs: tuple[int, float], scatter: float = 0.003) -> list[float]:
+    """So many points on each level, in turn a little above and below it."""
+    levels = [level for count, level in pairs for _ in range(count)]
+    return [level * math.exp(scatter * (-1) ** n) for n, level in enumerate(levels)]
 
 
 def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: Any) -> Points:

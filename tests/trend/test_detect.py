@@ -23,7 +23,7 @@ from detecting import (
     digest,
     moved_at,
     moves,
-    pieces,
+    ratios,
     recorded,
     run_of,
     table,
@@ -43,12 +43,6 @@ from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import Table
 
 pytestmark = pytest.mark.usefixtures("without_oha")
-
-
-def ratios(*pairs: tuple[int, float], scatter: float = 0.003) -> list[float]:
-    """So many points on each level, in turn a little above and below it."""
-    levels = [level for count, level in pairs for _ in range(count)]
-    return [level * math.exp(scatter * (-1) ** n) for n, level in enumerate(levels)]
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
@@ -87,7 +81,7 @@ def test_a_step_may_be_seen_a_night_early_or_late(
 ) -> None:
     """The stack changed within a night of it; farther away it was something else."""
     versions = ["1"] * changed + ["2"] * (26 - changed)
-    figures = pieces((20, 1.0), (6, 1.1), scatter=0.001)
+    figures = ratios((20, 1.0), (6, 1.1), scatter=0.001)
     made = table({"x/a": figures}, versions, error=error)
     assert len(detect([made]).candidates) == int(explained)
     assert [*steps(made)]
@@ -97,7 +91,7 @@ def test_a_step_may_be_seen_a_night_early_or_late(
     ("figures", "options"),
     [
         # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
-        (pieces((20, 1.0), (6, 1.0015), scatter=1e-6), {"error": 1e-5}),
+        (ratios((20, 1.0), (6, 1.0015), scatter=1e-6), {"error": 1e-5}),
         ([float("nan")] * 26, {}),
     ],
 )
@@ -197,7 +191,7 @@ def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
 
 def test_nothing_is_judged_twice() -> None:
     """Neither what is recorded nor what was dismissed, though the step is seen elsewhere later."""
-    made = [table({"x/a": pieces((20, 1.0), (6, 1.05))}, BUMPED)]
+    made = [table({"x/a": ratios((20, 1.0), (6, 1.05))}, BUMPED)]
     (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
     earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})

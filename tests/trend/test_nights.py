@@ -75,12 +75,8 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
     assert nights.missing(NIGHT, (1, 2, 3), runs) == []
     case_ = NIGHT.shards[2].plan.cases[0]
     failed = arrived(3, synthetic.failed(case_.id, 0, FlagName.NOT_READY, "60 s"))
-    cut = runs[1].model_copy(
-        update={
-            "status": "partial",
-            "results": (CaseResult(case=NIGHT.shards[1].plan.cases[0], launches=()),),
-        }
-    )
+    never = CaseResult(case=NIGHT.shards[1].plan.cases[0], launches=())
+    cut = runs[1].model_copy(update={"status": "partial", "results": (never,)})
     first, second = nights.missing(NIGHT, (1, 2, 3), [cut, failed])
     assert first == (
         f"shard 1 ({A}): 1 of 1 cases are missing: no run of this shard arrived: experiment/a"

@@ -5,7 +5,8 @@ site, and no clock: the same `results/` give the same bytes.
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,18 +26,9 @@ from observatory.trend.reading import Sources
 from observatory.trend.releases import Key, ReleaseEffect, Result, judged
 from observatory.trend.table import Table
 
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
 Context = Mapping[str, Any]
-
-
-def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
-    """Collect the values of each key; keys and values keep their order."""
-    groups: dict[K, list[V]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,17 +185,21 @@ class Site:
         return f"{addresses.case(case)}#{record.id}" if case in self.cases else addresses.PACKAGES
 
     @cached_property
-    def cases(self) -> Mapping[str, tuple[Table, ...]]:
+    def cases(self) -> Mapping[str, Sequence[Table]]:
         """Each case of a trend with the tables that have it, that with most nights first."""
-        pairs = ((case, table) for table in self.sources.tables for case in table.cases)
-        ordered = sorted(pairs, key=lambda p: (p[0], -p[1].length(p[0]), p[1].machine.id))
-        return group(ordered)
+        tables = defaultdict[str, list[Table]](list)
+        for table in self.sources.tables:
+            for case in table.cases:
+                tables[case].append(table)
+        for case, own in tables.items():
+            own.sort(key=lambda table: (-table.length(case), table.machine.id))
+        return dict(sorted(tables.items()))
 
     @cached_property
-    def changes_by_case(self) -> Mapping[str, tuple[Change, ...]]:
+    def changes_by_case(self) -> Mapping[str, Sequence[Change]]:
         """The changes that moved each case, newest first."""
-        return group(
-            (case, record)
-            for record in self.changes
-            for case in dict.fromkeys(series.case for series in record.all_series)
-        )
+        changes = defaultdict[str, list[Change]](list)
+        for record in self.changes:
+            for case in {series.case for series in record.all_series}:
+                changes[case].append(record)
+        return changes
