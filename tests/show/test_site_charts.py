@@ -13,8 +13,7 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.site import trends
-from observatory.show.site.words import environment
+from observatory.show.site.words import environment, times
 
 BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
 
@@ -45,8 +44,8 @@ def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
         """,
         {"values": values, "ends": ends},
     )
-    spread = partial(formats.spread, trends.write)
-    assert actual == [[*map(trends.write, values)], [spread(Interval(*item)) for item in ends]]
+    spread = partial(formats.spread, times)
+    assert actual == [[*map(times, values)], [spread(Interval(*item)) for item in ends]]
 
 
 def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_only() -> None:

@@ -6,7 +6,6 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core import units
 from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
 from duetbench.report import formats
@@ -14,7 +13,7 @@ from observatory.show import addresses as at
 from observatory.show import quoting
 from observatory.show.claims import over
 from observatory.show.site.site import Site
-from observatory.show.site.words import day, fill, utc
+from observatory.show.site.words import day, fill
 from observatory.trend.releases import ReleaseEffect
 from observatory.trend.table import Table
 
@@ -28,11 +27,6 @@ _LINE: Final = (
     "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
     "figure by themselves."
 )
-
-
-def write(ratio: float) -> str:
-    """Write a ratio to the anchor."""
-    return f"{units.significant(ratio, 4)} ×"
 
 
 def _title(metric: str) -> str:
@@ -149,13 +143,8 @@ def _chart(
 ) -> Markup:
     """Make a figure that a script draws, and below it a table of the first line's newest points."""
     (table, places), *_ = lines
-    rows = []
-    for point in reversed(table.points(case, metric, places[-_ROWS:])):
-        file, figure = point.file, point.figure
-        ratio = write(figure.estimate) if figure else formats.MISSING
-        cells = (ratio, formats.spread(write, figure), point.reason)
-        rows.append((f"{utc(file.time):%Y-%m-%d}", file.version or file.id, *cells))
+    points = table.points(case, metric, places[-_ROWS:])
     about = {"title": title or quoting.title(metric), "caption": caption, "figure": _title(metric)}
     only = "" if "choice" in how else metric
     config = {"tables": document(site, case, lines, only), "metric": metric, **how}
-    return fill("plot.html.j2", about=about, config=config, rows=rows)
+    return fill("plot.html.j2", about=about, config=config, points=points)

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from duetbench.app import case_names
 from duetbench.core.metrics import row
 from duetbench.core.text import visible
+from duetbench.core.units import significant
 from duetbench.report import formats
 from duetbench.report.html import comparison_page
 from observatory.matrix.titles import experiment
@@ -48,6 +49,11 @@ def prose(sentence: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
+def times(ratio: float) -> str:
+    """Write a ratio to the anchor."""
+    return f"{significant(ratio, 4)} ×"
+
+
 def fill(template: str, **context: Any) -> Markup:
     """Fill a template of the site."""
     text = environment().get_template(template).render(context)
@@ -66,5 +72,6 @@ def environment() -> jinja2.Environment:
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
     names |= {"topic_of": experiment, "name_of": case_names.name, "row_of": row}
+    names |= {"utc": utc, "times": times, "spread": formats.spread}
     site.globals = {**shared.globals, **names}
     return site
