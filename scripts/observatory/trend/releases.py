@@ -7,9 +7,8 @@ machine are independent, so that of a release over another one is their sum in q
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
@@ -101,7 +100,7 @@ class Result:
 
     base: Points
     head: Points
-    effects: tuple[ReleaseEffect, ...]
+    effects: list[ReleaseEffect] = field(default_factory=list)
 
     @property
     def main(self) -> tuple[ReleaseEffect, ...]:
@@ -141,17 +140,16 @@ class Neighbours(NamedTuple):
     """One metric of a case, measured with two releases."""
 
     table: Table
-    base: Points
-    head: Points
+    result: Result
     case: str
     before: AnchoredPoint
     after: AnchoredPoint
 
     def effect(self, ratio: Interval, **judgement: Any) -> ReleaseEffect:
         """Return the effect of head's release, with its verdict and what would be detectable."""
-        table, head = self.table, self.head
+        table, (base, head) = self.table, (self.result.base, self.result.head)
         return ReleaseEffect(
-            table.package, head.version, self.base.version, head.when, table.machine.id, self.case,
+            table.package, head.version, base.version, head.when, table.machine.id, self.case,
             self.after.metric, ratio, **judgement,
         )  # fmt: skip
 
@@ -163,31 +161,32 @@ def judged(tables: Iterable[Table]) -> dict[Table, dict[str, Result]]:
     a verdict by chance. If a case is at another level from a release on, the effect is the
     difference of the levels. Counts have no verdict.
     """
-    results: dict[Table, dict[str, Result]] = {table: {} for table in tables if table.package}
-    steps = [(table, *step) for table in results for step in pairwise(table.measured)]
-    level_of = {table: levels(table) for table in results}
+    results = {
+        table: {head.version: Result(base, head) for base, head in pairwise(table.measured)}
+        for table in tables
+        if table.package
+    }
     pairs = [
-        Neighbours(table, base, head, case.case, before, after)
-        for table, base, head in steps
-        for case in head.cases
+        Neighbours(table, result, case.case, before, after)
+        for table, own in results.items()
+        for result in own.values()
+        for case in result.head.cases
         for after in case.points
-        if (before := base.point(case.case, after.metric))
+        if (before := result.base.point(case.case, after.metric))
     ]
-    effects = defaultdict[tuple[Table, str], list[ReleaseEffect]](list)
+    level_of = {table: levels(table) for table in results}
     for family in (MAIN, (MEMORY,)):
-        own = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
-        for pair, effect in zip(own, judge(own), strict=True):
+        scattered = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
+        for pair, effect in zip(scattered, judge(scattered), strict=True):
             if level := level_of[pair.table].get((effect.version, effect.case, effect.metric)):
                 verdict = direction(effect.metric, level.height)
                 effect = pair.effect(level.ratio, verdict=verdict)  # noqa: PLW2901
-            effects[pair.table, effect.version].append(effect)
+            pair.result.effects.append(effect)
     for pair in pairs:
         if pair.after.metric == INSTRUCTIONS:
             before, after = pair.before, pair.after
             ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
-            effects[pair.table, pair.head.version].append(pair.effect(ratio))
-    for table, base, head in steps:
-        results[table][head.version] = Result(base, head, tuple(effects[table, head.version]))
+            pair.result.effects.append(pair.effect(ratio))
     return results
 
 
