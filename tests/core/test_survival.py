@@ -72,7 +72,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     record, evidence = foreign.judge_candidate()
     night = (*nights, foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
-    compared = site_builds.make_comparison(site_builds.JSON, duets=3)
+    compared = site_builds.make_comparison(site_builds.JSON)
     for item in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
         files.save(made.results, item)
     asv = made.results / "asv"

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -40,7 +39,6 @@ from observatory.trend.table import Table, tables
 
 Record = TypeVar("Record", bound=Artefact)
 
-SEED: Final = 6
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
     '"><script>alert(2)</script>',
@@ -69,28 +67,19 @@ def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     return runs.make_run(results or [steady], **changes)
 
 
-def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
+def make_comparison(*names: str, **more: Any) -> Comparison:
     """A comparison in which every case costs 2 % more, with a disturbed and a failed duet."""
-    source = random.Random(SEED)
-    flags: dict[int, dict[str, Any]] = {
-        1: {"base_flags": [comparing.NOISY]},
-        2: {"head_flags": [comparing.WRONG]},
-    }
     cases = []
     for name in names:
+        flags: list[dict[str, Any]] = [{} for _ in range(5)]
+        flags[1], flags[2] = {"base_flags": [comparing.NOISY]}, {"head_flags": [comparing.WRONG]}
         samples = (
-            comparing.duet(
-                name,
-                {
-                    metric: source.lognormvariate(0.02, 0.01)
-                    for metric in (CPU, "pss_steady", "throughput")
-                },
-                **flags.get(place, {}),
-            ).model_copy(update={"order": place})
-            for place in range(duets)
+            comparing.duet(name, dict.fromkeys((CPU, "pss_steady", "throughput"), 1.02), **own)
+            for own in flags
         )
+        duets = tuple(d.model_copy(update={"order": place}) for place, d in enumerate(samples))
         actual = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
-        cases.append(comparing.judged_case(name, *actual, duets=tuple(samples)))
+        cases.append(comparing.judged_case(name, *actual, duets=duets))
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
@@ -252,7 +241,7 @@ def history(folder: Path) -> None:
     for night in years.files:
         files.save(results, night)
     save_releases(results)
-    files.save(results, make_comparison(JSON, FREE, duets=5))
+    files.save(results, make_comparison(JSON, FREE))
     moved = change("moved", case=next(iter(years.cases)), why=attributing.attribution())
     files.save(results, moved)
     declared = [
