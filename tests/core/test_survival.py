@@ -50,12 +50,12 @@ class Scene:
         Return the site's notes.
         """
         sources = reading.read(self.results)
-        candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
+        candidates.detect(sources.tables, sources.changes)
         confirm.close(sources.changes)
         base = "https://site.example/"
-        for change in sources.changes:
+        for change in filter(lambda record: record.confirmed, sources.changes):
             issues.text(change, base)
-        _, notes = build.build(self.root, self.results, self.output, sources)
+        _, notes = build.build(self.root, self.results, self.output)
         assert (self.output / "index.html").is_file()
         return notes
 
@@ -72,7 +72,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     record, evidence = foreign.judge_candidate()
     night = (*nights, foreign.points())
     change = record.model_copy(update={"why": attributing.attribution()})
-    compared = site_builds.make_comparison(site_builds.JSON, duets=3)
+    compared = site_builds.make_comparison(site_builds.JSON)
     for item in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
         files.save(made.results, item)
     asv = made.results / "asv"

@@ -55,7 +55,7 @@ def test_shapes_and_tables_can_be_filled_from_any_profile(name: str, profile: Pr
         assert "case" not in table.keys, table.title
     answers = check(PUBLISHED[name], [run])
     if profile == "published":
-        assert [answer.statement for answer in answers if answer.ours is None] == []
+        assert [answer.shape.statement for answer in answers if answer.ours is None] == []
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
@@ -65,7 +65,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     figures = (synthetic.steady_result(cases[case], published.figures_of(case)) for case in ids)
     for actual in check(published, [summarise(synthetic.make_run(figures))]):
         good = {"holds", "cannot be asked here", "not measured"}
-        assert actual.verdict in good, actual.statement
+        assert actual.verdict in good, actual.shape.statement
         if actual.ours is not None and actual.published is not None:
             assert actual.ours.estimate == pytest.approx(actual.published)
 

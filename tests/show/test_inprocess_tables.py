@@ -112,7 +112,7 @@ def test_published_figures_stand_beside_those_of_their_interpreter(tmp_path: Pat
 
 def test_statements_about_the_gil_are_checked_with_intervals(tmp_path: Path) -> None:
     """Threads 1.05 times serial: no faster. Processes 0.52: faster. What is missing: not said."""
-    answers = {item.statement: item for item in section(gil_results(tmp_path), "gil").answers}
+    answers = {item.shape.statement: item for item in section(gil_results(tmp_path), "gil").answers}
     for statement, verdict, reason in (
         ("with the GIL, four CPU threads are no faster than serial", "holds",
          "2.10 s against 2.00 s, over 3 samples"),

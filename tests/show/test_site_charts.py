@@ -3,7 +3,6 @@
 import json
 import random
 from functools import partial
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -14,54 +13,9 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.claims import Answer
-from observatory.show.site import trends
-from observatory.show.site.charts import Axis, bar
-from observatory.show.site.words import environment
+from observatory.show.site.words import environment, times
 
-
-def rows(markup: str) -> list[ET.Element]:
-    tree = ET.fromstring(f"<x>{markup}</x>".encode("utf-8", "replace"))
-    return tree.findall(".//tbody/tr")
-
-
-def texts(row: ET.Element) -> list[str]:
-    return ["".join(cell.itertext()) for cell in row]
-
-
-def places(row: ET.Element, kind: str) -> list[str | None]:
-    """Where the marks of a kind are, in per cent of the width."""
-    marks = (node for node in row.iter() if node.get("x"))
-    return [m.get("x") for m in marks if kind in {node.get("class") for node in m.iter()}]
-
-
-def answer(**changed: Any) -> Answer:
-    fields = {"least": 1.5, "most": None, "published": 2.0, "ours": Interval(2.0, 1.6, 2.5)}
-    return Answer(**{"statement": "s", "verdict": "holds", "reason": "so", **fields, **changed})
-
-
-def test_statements_stand_where_arithmetic_puts_them() -> None:
-    """From 2 ** -0.5 to 2 ** 3.5 between 2 and 98 %, by logarithms: 2 lies at 2 + 96 * 1.5 / 4."""
-    answers = [
-        answer(),
-        answer(ours=Interval(1.0), least=None, most=1.2, verdict="not decided"),
-        answer(ours=Interval(8.0), published=None),
-        answer(ours=None, verdict="not measured"),
-    ]
-    axis = Axis.around(item.ours for item in answers if item.ours)
-    template = '{% from "forest.html.j2" import statements %}{{ statements(answers, axis) }}'
-    actual = rows(environment().from_string(template).render(answers=answers, axis=axis))
-    assert [texts(row)[2:] for row in actual] == [
-        ["holds expected ≥ 1.5, published 2.00", "2.00 (1.60…2.50)"],
-        ["not decided expected ≤ 1.2, published 2.00", "1.00"],
-        ["holds expected ≥ 1.5", "8.00"],
-        ["not measured expected ≥ 1.5, published 2.00", "—"],
-    ]
-    assert [row.get("class") for row in actual] == ["better", "open", "better", ""]
-    assert places(actual[0], "dot") == ["38.0%"]
-    assert places(actual[0], "band") == ["28.04%"]  # 2 + 24 * (log2(1.5) + 0.5)
-    assert places(actual[3], "dot") == []
-    assert Axis.around([]) is None
+BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
 
 
 def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
@@ -71,7 +25,8 @@ def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
         (CPU, Interval(0.9, 0.8, 0.95), Verdict.BETTER, ("45.2%", "4.8%")),
         ("throughput", Interval(1.1, 1.05, 1.2), Verdict.BETTER, ("45.2%", "4.8%")),
     ):
-        drawn = ET.fromstring(str(bar(metric, ratio, verdict)))
+        context = {"metric": metric, "ratio": ratio, "verdict": verdict}
+        drawn = ET.fromstring(environment().from_string(BAR).render(**context).strip())
         (box,) = drawn.iter("rect")
         assert (box.get("x"), box.get("width")) == ends
         assert verdict.value in str(drawn.get("class"))
@@ -89,8 +44,8 @@ def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
         """,
         {"values": values, "ends": ends},
     )
-    spread = partial(formats.spread, trends.write)
-    assert actual == [[*map(trends.write, values)], [spread(Interval(*item)) for item in ends]]
+    spread = partial(formats.spread, times)
+    assert actual == [[*map(times, values)], [spread(Interval(*item)) for item in ends]]
 
 
 def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_only() -> None:

@@ -3,22 +3,20 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
-
-from anchored_files import a_file
+from anchored_files import a_file, of, ratio
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files
-from histories import FIRST
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.store.points import Points
 from observatory.trend import candidates
 from observatory.trend.table import Table
 from synthetic import change_record
 
+FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 MACHINE = "alpha-2c-000001"
 CPU = "server_cpu_per_request"
 COMMIT = "3f2a9c17" * 5
@@ -30,15 +28,14 @@ def run_of(number: int) -> str:
     return files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
-def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
-    """Figures for some nights on each level, with scatter."""
-    source = np.random.default_rng(seed)
-    figures = np.concatenate([np.full(nights, level) for nights, level in pairs])
-    return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
+def ratios(*pairs: tuple[int, float], scatter: float = 0.003) -> list[float]:
+    """So many points on each level, in turn a little above and below it."""
+    levels = [level for count, level in pairs for _ in range(count)]
+    return [level * math.exp(scatter * (-1) ** n) for n, level in enumerate(levels)]
 
 
 def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: Any) -> Points:
-    """A night against the anchor without its points, of the stack `current`."""
+    """A night against the anchor, by default without points, of the stack `current`."""
     digest = hashlib.sha256(repr(sorted(packages.items())).encode()).hexdigest()
     lock = StackRecord(name="current", digest=digest, packages=dict(packages))
     fields: dict[str, Any] = {"when": when, "started": when, "commit": COMMIT, "stacks": (lock,)}
@@ -61,20 +58,22 @@ def table(
     """The nights of one machine, against its anchor.
 
     Args:
-        figures: By case, one per night.
+        figures: By case, one per night; NaN: the night has none.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
         error: Standard error of the logarithms.
     """
-    nights = tuple(
-        night_of(run_of(n), FIRST + timedelta(days=n), {"granian": version, "fastapi": "1"})
-        for n, version in enumerate(versions)
-    )
-    means = np.array([*figures.values()]).T[:, :, None, None]
-    block = means * np.exp(error * np.array([0.0, -1.96, 1.96, math.nan]))
-    planned = np.ones(block.shape[:2], dtype=bool)
-    cases = dict.fromkeys(figures, "current")
-    return Table(MACHINE, nights, cases, (metric,), block.astype(np.float32), planned)
+    nights = []
+    for n, version in enumerate(versions):
+        measured = {case: values[n] for case, values in figures.items()}
+        cases = tuple(
+            of(case, ratio(value, error, duets=1, metric=metric))
+            for case, value in measured.items()
+            if not math.isnan(value)
+        )
+        packages = {"granian": version, "fastapi": "1"}
+        nights.append(night_of(run_of(n), FIRST + timedelta(days=n), packages, cases=cases))
+    return Table("", "A", tuple(nights))
 
 
 def moved_at(

@@ -3,33 +3,30 @@
 They serve tests of detection, and sites with years of nights.
 """
 
-import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from detecting import MACHINE, night_of
+from anchored_files import of, ratio
+from detecting import night_of
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Missing
 from duetbench.host import files
-from observatory.trend.reading import Sources
-from observatory.trend.reading import read as read_results
+from observatory.store.points import AnchoredPoint
 from observatory.trend.table import COLUMNS, Table
 
 LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)
 """Start of the newest night."""
-METRICS_OF_EACH: Final = COLUMNS[:20]
+METRICS_OF_EACH: Final = COLUMNS[:10]
 
 _SCATTER: Final = 0.01  # standard deviation of a figure's logarithm from night to night
-_HALF_WIDTH: Final = 0.02  # of an interval, relative
+_ERROR: Final = 0.01  # standard error of a figure's logarithm
 _ABSENT, _FAILED = 0.02, 0.01  # shares of nights, and of their cases
 _OUTAGE: Final = range(30, 39)  # nights in a row without any
 _COMMIT: Final = "3f2a9c17" * 5
-_FILE: Final = "made-up.pickle"  # of a results folder: its table
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ def make(days: int, number: int, planted: Sequence[Shift] = (), kernel_change: i
     there[-1] = True
     times = [LAST - timedelta(days=days - 1 - int(day)) for day in np.flatnonzero(there)]
     level = source.lognormal(0, 0.1, (number, len(METRICS_OF_EACH)))
-    blocks, nights = [], []
+    nights = []
     for place, time in enumerate(times):
         if place and place == kernel_change:
             level *= _effect(1.08)
@@ -58,36 +55,27 @@ def make(days: int, number: int, planted: Sequence[Shift] = (), kernel_change: i
             if shift.night == place:
                 level[list(shift.cases)] *= _effect(shift.factor)
         figures = level * source.lognormal(0, _SCATTER, level.shape)
-        widths = _HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
-        failed = np.flatnonzero(source.random(number) < _FAILED).tolist()
-        figures[failed] = np.nan
-        counts = np.where(np.isnan(figures), 0, 3)
-        blocks.append([figures, figures * (1 - widths), figures * (1 + widths), counts])
+        errors = _ERROR * source.uniform(0.5, 1.5, level.shape)
+        failed = source.random(number) < _FAILED
         minor = sum(shift.night <= place for shift in planted)
-        lost = tuple(Missing(case=cases[row], reason="not_ready") for row in failed)
+        measured = tuple(
+            of(case, *map(_point, METRICS_OF_EACH, figures[row], errors[row]))
+            for row, case in enumerate(cases)
+            if not failed[row]
+        )
+        lost = (case for row, case in enumerate(cases) if failed[row])
+        missing = tuple(Missing(case=case, reason="not_ready") for case in lost)
         name = files.result_id(time.isoformat(), "nightly", _COMMIT)
-        nights.append(night_of(name, time, {"granian": f"1.{minor}.0"}, missing=lost))
-    block = np.moveaxis(np.array(blocks, dtype=np.float32), 1, -1)
-    planned = np.ones(block.shape[:2], dtype=bool)
-    stacks = dict.fromkeys(cases, "current")
-    return Table(MACHINE, tuple(nights), stacks, METRICS_OF_EACH, block, planned)
+        locked = {"granian": f"1.{minor}.0"}
+        nights.append(night_of(name, time, locked, cases=measured, missing=missing))
+    return Table("", "A", tuple(nights))
+
+
+def _point(metric: str, figure: float, error: float) -> AnchoredPoint:
+    return ratio(float(f"{figure:.5g}"), float(f"{error:.3g}"), duets=1, metric=metric)
 
 
 def _effect(factor: float) -> np.ndarray:
     """Return the ratio of each metric if a request costs `factor` times as much."""
     by_unit = {"1/s": 1 / factor, "s": factor}
     return np.array([by_unit.get(METRICS[name].unit, 1.0) for name in METRICS_OF_EACH])
-
-
-def write(table: Table, results: Path) -> None:
-    """Add a table to a results folder, from which `read` reads it."""
-    results.mkdir(parents=True, exist_ok=True)
-    (results / _FILE).write_bytes(pickle.dumps(table))
-
-
-def read(results: Path) -> Sources:
-    """Read results as `trend.reading.read` does, and add the made-up nights."""
-    sources, path = read_results(results), results / _FILE
-    if not path.is_file():
-        return sources
-    return replace(sources, tables=(*sources.tables, pickle.loads(path.read_bytes())))

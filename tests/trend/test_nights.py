@@ -11,9 +11,8 @@ from bench import Bench, make_checkout
 from duetbench.app import stacks
 from duetbench.ci import actions
 from duetbench.core.errors import DeclarationError, FlagName, SetupError
-from duetbench.core.model import Case, Launch, Plan, Run
+from duetbench.core.model import Case, CaseResult, Launch, Plan, Run
 from duetbench.host import files, machine
-from histories import good, night_run, result_of
 from observatory.store import night as nights
 from observatory.store.night import NightPlan, Shard
 
@@ -64,10 +63,11 @@ NIGHT = NightPlan(
 
 def arrived(number: int, *launches: Launch, **changes: Any) -> Run:
     """The run of a shard; by default with one good launch per case."""
-    shard = NIGHT.shards[number - 1]
-    results = [result_of(item, *(launches or [good(item)])) for item in shard.plan.cases]
-    fields = {"night": NIGHT.id, "shard": number, **changes}
-    return night_run(0, str(shard.machine), results, **fields)
+    results = [
+        CaseResult(case=case, launches=launches or (synthetic.ok(case.id, 0, {"throughput": 1.0}),))
+        for case in NIGHT.shards[number - 1].plan.cases
+    ]
+    return synthetic.make_run(results, night=NIGHT.id, shard=number, **changes)
 
 
 def test_what_is_missing_is_said_with_its_reason() -> None:
@@ -75,9 +75,8 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
     assert nights.missing(NIGHT, (1, 2, 3), runs) == []
     case_ = NIGHT.shards[2].plan.cases[0]
     failed = arrived(3, synthetic.failed(case_.id, 0, FlagName.NOT_READY, "60 s"))
-    cut = runs[1].model_copy(
-        update={"status": "partial", "results": (result_of(NIGHT.shards[1].plan.cases[0]),)}
-    )
+    never = CaseResult(case=NIGHT.shards[1].plan.cases[0], launches=())
+    cut = runs[1].model_copy(update={"status": "partial", "results": (never,)})
     first, second = nights.missing(NIGHT, (1, 2, 3), [cut, failed])
     assert first == (
         f"shard 1 ({A}): 1 of 1 cases are missing: no run of this shard arrived: experiment/a"

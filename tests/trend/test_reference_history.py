@@ -4,17 +4,18 @@ The recordings were made by an earlier implementation, and change only together 
 steps of in-process seconds are left out: asv searches those.
 """
 
+from itertools import product
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pytest
 
 from goldens import assert_golden
 from observatory.trend import reading
 from observatory.trend.candidates import of_table
 from observatory.trend.reading import Sources
+from observatory.trend.table import COLUMNS
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -23,14 +24,14 @@ def point_lines(sources: Sources) -> list[str]:
     """A line per point: machine, run, metric, ratio, low, high, duets, case."""
     lines = []
     for table in sources.tables:
-        cases = [*table.cases]
-        for place, row, column in zip(*np.nonzero(~np.isnan(table.figures[..., 0])), strict=True):
-            *figures, duets = table.figures[place, row, column]
-            lines.append(
-                f"{table.machine} {table.nights[place].id} {table.metrics[column]} "
-                + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
-                + f" {int(duets)} {cases[row]}"
-            )
+        for case, metric in product(table.cases, COLUMNS):
+            for place, point in table.series(case, metric).items():
+                figures = point.ratio, *(point.interval.ends or ())
+                lines.append(
+                    f"{table.machine.id} {table.files[place].id} {metric} "
+                    + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
+                    + f" {point.duets} {case}"
+                )
     return sorted(lines)
 
 

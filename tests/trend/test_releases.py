@@ -17,16 +17,16 @@ from observatory.store.change import SeriesName
 from observatory.store.points import Points
 from observatory.trend import quotes
 from observatory.trend.levels import Rise
-from observatory.trend.releases import ReleaseEffect, Result, judged
-from site_builds import FREE, JSON, RELEASES, axis_of, release_points
+from observatory.trend.releases import ReleaseEffect, Result, judged, levels
+from site_builds import FREE, JSON, RELEASES, release_points, table_of
 
 FIRST, SECOND, THIRD = RELEASES
 
 
 def results_of(*points: Points) -> Mapping[str, Result]:
     """The effect of each release but the first, by version."""
-    axis = axis_of(*points)
-    return judged([axis])[axis]
+    table = table_of(*points)
+    return judged([table])[table]
 
 
 def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
@@ -54,10 +54,10 @@ def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> 
     """The last step, of 2.6 standard errors, is called alone, and not among twelve."""
     # Beyond the relevance floor of CPU.
     ratio = math.exp(sign * (math.log1p(0.002) + 2.6 * math.hypot(0.003, 0.003)))
-    levels = [1.0] * 6 + [1.2**sign] * 6 + [1.2**sign * ratio]
+    heights = [1.0] * 6 + [1.2**sign] * 6 + [1.2**sign * ratio]
     files = [
         release_points(f"{n}", f"{n - 1}", n + 1, gil=(level, 0.003), free=(1.0, 0.003))
-        for n, level in enumerate(levels)
+        for n, level in enumerate(heights)
     ]
     alone, among = results_of(*files[-2:])["12"], results_of(*files)
     verdict = Verdict.WORSE if sign > 0 else Verdict.BETTER
@@ -84,7 +84,7 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
             )
             for n, log in enumerate(logs)
         ]
-        return axis_of(*files).levels
+        return levels(table_of(*files))
 
     small = [0.04 * (n >= 10) + more for n, more in enumerate(scatter)]
     ((key, step),) = steps(*small).items()

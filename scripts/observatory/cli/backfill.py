@@ -58,7 +58,7 @@ def backfill_command(
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = load_anchor(checkout.root), list[Points]()
-    wanted = [backfill.of_date(when) for when in backfill.dates(first, last)]
+    wanted = [backfill.of_day(when) for when in backfill.dates(first, last)]
     if releases is not None:
         with reporter.step(f"releases of {releases}", "asking the index") as tick:
             wanted = [

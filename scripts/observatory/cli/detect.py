@@ -37,7 +37,7 @@ def detect_command(
         errors().say(f"note: {problem}")
     if not sources.tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
-    detected = candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
+    detected = candidates.detect(sources.tables, sources.changes)
     undone = confirm.close(sources.changes)
     for record in undone:
         files.save(results, record)

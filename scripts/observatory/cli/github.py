@@ -24,7 +24,8 @@ from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, missing
 from observatory.store.points import Points
 from observatory.trend.quotes import quotes
-from observatory.trend.releases import axes, judged
+from observatory.trend.releases import judged
+from observatory.trend.table import tables
 
 _COMPARISON: Final = "comparison"
 
@@ -164,8 +165,7 @@ def announce_command(results: ResultsOption = None) -> None:
     folder, context = results or Checkout.here().results, Context(os.environ)
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
     points = kinds.read_all(Points, folder, [])
-    every = axes(sorted(points, key=lambda file: (file.started, file.id)))
-    sizes = quotes(judged(every), records)
+    sizes = quotes(judged(tables(points)), records)
     site = _site(context)
     with GitHub(context) as github:
         lines = issues.keep(github, records, site, sizes)

@@ -87,8 +87,3 @@ package = partial(_below, PACKAGES)
 def release(package: str, version: str) -> str:
     """Return the address of one release of a package."""
     return _below(PACKAGES, f"{package}/{version}")
-
-
-def data_file(name: str) -> str:
-    """Return the address of all figures of a case, beside its page."""
-    return f"{case(name)}data.json"

@@ -55,9 +55,7 @@ class Answer:
     `comparison`: id of the one that answers it; empty if launches or samples do.
     """
 
-    statement: str
-    least: float | None
-    most: float | None
+    shape: Shape
     published: float | None
     ours: Interval | None
     verdict: StatementVerdict
@@ -67,9 +65,10 @@ class Answer:
     @property
     def expected(self) -> str:
         """The range that the statement expects: `≥ 1.5`."""
-        if self.least is not None and self.most is not None:
-            return f"{self.least:g} to {self.most:g}"
-        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+        least, most = self.shape.least, self.shape.most
+        if least is not None and most is not None:
+            return f"{least:g} to {most:g}"
+        return f"≥ {least:g}" if least is not None else f"≤ {most:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +264,7 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
         if contrary in _DECIDED and contrary != verdict:
             words.append(f"on {name}: {contrary}, {figure(other.ours)}")
     return Answer(
-        shape.statement,
-        shape.least,
-        shape.most,
+        shape,
         published if shape.published is None else shape.published,
         first.ours,
         verdict,

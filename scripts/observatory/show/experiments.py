@@ -58,7 +58,7 @@ class Section:
     def title(self) -> str:
         """The statement that holds here, or else what it is about."""
         if self.first and self.first.verdict == "holds":
-            return self.first.statement[:1].upper() + self.first.statement[1:]
+            return self.first.shape.statement[:1].upper() + self.first.shape.statement[1:]
         topic = titles.experiment(self.experiment)
         return (topic if topic != self.experiment else self.question) or self.experiment
 
@@ -113,26 +113,18 @@ def experiment(
     for run, case in measured:
         if run.run.machine.id == launches.most_common(1)[0][0]:
             best[case.id] = max(best.get(case.id, case), case, key=lambda summary: summary.measured)
-    section = Section(
+    inside = of_suites(snapshots, [suite for suite in suites if suite.page == name], own)
+    source = ". ".join(filter(None, (about.source, about.setting)))
+    return Section(
         name,
-        about.question,
-        ". ".join(filter(None, (about.source, about.setting))),
-        claims.check(about, own, comparisons),
-        tables.of_cases([*best.values()], about),
-        (*about.notes, *_different(about.deviations)),
+        next(filter(None, (about.question, *(each.question for each in inside))), ""),
+        next(filter(None, (source, *(each.source for each in inside))), ""),
+        (*claims.check(about, own, comparisons), *(a for each in inside for a in each.answers)),
+        (*tables.of_cases([*best.values()], about), *(t for each in inside for t in each.tables)),
+        (*about.notes, *_different(about.deviations), *(n for each in inside for n in each.notes)),
+        measured=inside[-1].measured if inside else "",
         runs=own,
     )
-    for inside in of_suites(snapshots, [suite for suite in suites if suite.page == name], own):
-        section = replace(
-            section,
-            question=section.question or inside.question,
-            source=section.source or inside.source,
-            answers=section.answers + inside.answers,
-            tables=section.tables + inside.tables,
-            notes=section.notes + inside.notes,
-            measured=inside.measured,
-        )
-    return section
 
 
 def _different(deviations: Iterable[str]) -> list[str]:

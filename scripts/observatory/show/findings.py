@@ -74,10 +74,10 @@ def _about(section: Section) -> str:
 def _answers(answers: Iterable[Answer]) -> str:
     """Write statements with their verdicts; nothing without statements."""
     head = ("statement", "expected", "published", "ours", "verdict")
-    rows = [
-        (a.statement, a.expected, ratio(a.published), figure(a.ours), f"{a.verdict}: {a.reason}")
-        for a in answers
-    ]
+    rows = []
+    for each in answers:
+        figures = each.expected, ratio(each.published), figure(each.ours)
+        rows.append((each.shape.statement, *figures, f"{each.verdict}: {each.reason}"))
     return grid(head, ("---", *["---:"] * 3, "---"), rows) if rows else ""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from duetbench.app import case_names
+from duetbench.core.comparison import Finding
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.units import Interval
 from duetbench.report import formats
@@ -62,6 +63,13 @@ def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     """Say by how much a figure moved: `needs 20 % more CPU`, `within` its interval."""
     words = formats.movement(metric, ratio).removesuffix(" per request")
     return f"{words} ({formats.within(ratio)})" if within else words
+
+
+def judged(finding: Finding) -> str:
+    """Say what a finding of a metric moved by: `20 % more CPU`; or its verdict: `memory: same`."""
+    if finding.moved and finding.interval:
+        return effect(finding.subject, finding.interval).partition(" ")[2]
+    return f"{METRICS[finding.subject].title}: {finding.verdict}"
 
 
 def size(quote: ReleaseEffect) -> str:

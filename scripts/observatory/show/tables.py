@@ -31,24 +31,21 @@ _FORMATS: Final = {"seconds": units.seconds, "bytes": units.size}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The measured figure, its interval, and the published figure; each may be empty.
-
-    `case` is the id of its case, if it has one.
-    """
+    """The measured figure, its interval, and the published figure; each may be empty."""
 
     ours: str
     interval: str = ""
     published: str = ""
-    case: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One row: its keys, its cells, and its flags."""
+    """One row: its keys, its cells, its flags, and the id of its case, if it is one's."""
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
     flags: str = ""
+    case: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +94,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
             _keys(case, keys),
             tuple(_cell(case, metric, about) for metric in layout.columns),
             ", ".join(flag.name for flag in case.warnings),
+            case.id,
         )
         for case in cases
     )
@@ -124,7 +122,7 @@ def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:
     source = about.figures_of(case.id).get(metric)
     ours, interval = formats.cells(metric, case.metrics.get(metric))
     published = "" if source is None else formats.figure(metric, source)
-    return Cell(ours if case.status == "measured" else case.status, interval, published, case.id)
+    return Cell(ours if case.status == "measured" else case.status, interval, published)
 
 
 def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, ...]:

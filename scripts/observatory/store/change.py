@@ -9,7 +9,6 @@ judged again every night.
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
-from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
 from duetbench.core.change import Release, Share
@@ -42,14 +41,6 @@ class StackState(Frozen):
     stack: str
     digest: str = Field(description="SHA-256 of the lock file.")
     as_of: str | None = Field(default=None, description="Date for which it was resolved.")
-
-
-def order(version: str) -> tuple[bool, Version, str]:
-    """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
-    try:
-        return True, Version(version), version
-    except InvalidVersion:
-        return False, Version("0"), version
 
 
 def release_of(packages: Sequence[PackageChange]) -> Release | None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
+from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, StringConstraints
 from pydantic.dataclasses import dataclass
 
@@ -136,6 +137,14 @@ class Points(Artefact):
     def reason(self, case: str) -> str:
         """Say why a case has no points; empty if it has some, or was not planned."""
         return next((lost.reason for lost in self.missing if lost.case == case), "")
+
+
+def order(version: str) -> tuple[bool, Version, str]:
+    """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
+    try:
+        return True, Version(version), version
+    except InvalidVersion:
+        return False, Version("0"), version
 
 
 def join(parts: Sequence[Points]) -> Points:

@@ -25,18 +25,10 @@ Newest = Callable[[date, str | None], str | None]
 there is none."""
 
 
-def of_date(day: date) -> Wanted:
-    """Return the stacks as of the end of a day."""
-    return Wanted(f"as of {day}", _end(day))
-
-
-def of_release(day: date, release: Release) -> Wanted:
-    """Return the anchor's stacks with one release."""
-    return Wanted(f"{release.package} {release.version}", _end(day), release=release)
-
-
-def _end(day: date) -> datetime:
-    return datetime.combine(day, time(23, 59, 59), UTC)
+def of_day(day: date, release: Release | None = None) -> Wanted:
+    """Return the stacks as of the end of a day, or the anchor's with one release of it."""
+    label = f"{release.package} {release.version}" if release else f"as of {day}"
+    return Wanted(label, datetime.combine(day, time(23, 59, 59), UTC), release=release)
 
 
 def without_known(wanted: Sequence[Wanted], results: Path, anchor: Anchor) -> list[Wanted]:
@@ -88,7 +80,7 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
             version = newest(day, version) if day != first else None
         for version in reversed(new):
             release = Release(package=package, version=version, previous=before)
-            wanted.append(of_release(day, release))
+            wanted.append(of_day(day, release))
             before = version
         before = at(day) or before
     return tuple(wanted)

@@ -9,18 +9,18 @@ scatter. Steps that share a possible cause are one candidate. It lies between th
 first of these changes and the one after the last.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, product
 from typing import Any, Final
 
-import numpy as np
-
 from duetbench.core.comparison import differences
 from duetbench.core.metrics import CPU, INSTRUCTIONS, JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
@@ -65,7 +65,7 @@ def present(tables: Sequence[Table]) -> frozenset[str]:
 
     A step on a machine that has left cannot be confirmed: the job would wait for it every night.
     """
-    newest = {table.machine: max(night.started for night in table.nights) for table in tables}
+    newest = {table.machine.id: table.newest.started for table in tables}
     last = max(newest.values(), default=None)
     return frozenset(name for name, when in newest.items() if last and last - when <= AWAY)
 
@@ -74,7 +74,7 @@ def of_table(table: Table) -> Iterator[Change]:
     """Yield a machine's candidates: a step at which no stack changed is none."""
     locks: dict[str, str] = {}
     renewed = defaultdict[str, set[int]](set)
-    for place, night in enumerate(table.nights):
+    for place, night in enumerate(table.files):
         for lock in night.stacks:
             if locks.setdefault(lock.name, lock.digest) != lock.digest:
                 renewed[lock.name].add(place)
@@ -94,37 +94,40 @@ def steps(table: Table) -> Iterator[tuple[Step, range]]:
 
     Each has the places of the nights at which it may have happened.
     """
-    metrics = [name for name in (*JUDGED, INSTRUCTIONS) if name in table.metrics]
-    for case, metric in product(table.cases, metrics):
+    for case, metric in product(table.cases, (*JUDGED, INSTRUCTIONS)):
         yield from _of_series(table, case, metric)
 
 
 def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, range]]:
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
-    figures = table.figures[:, table.row(case), table.metrics.index(metric)].astype(float)
-    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1))
-    nights = nights[nights >= len(table.nights) - LONGEST]
-    mean, low, high = figures[nights, :3].T
-    # Intervals of few duets are wider than by the normal distribution: these points count less.
-    errors = np.full(len(nights), REPEATED) if counted else np.log(high / low) / 2 / NORMAL
-    lone = [counted or table.nights[night].as_of is not None for night in nights.tolist()]
-    for rise in rises(np.log(mean).tolist(), errors.tolist(), floor, lone):
-        before, after = nights[rise.right.start - 1 : rise.right.start + 1].tolist()
+    oldest = len(table.files) - LONGEST
+    series = {n: point for n, point in table.series(case, metric).items() if n >= oldest}
+    nights, points = [*series], [*series.values()]
+    errors = [REPEATED if counted else _error(point.interval) for point in points]
+    lone = [counted or table.files[night].as_of is not None for night in nights]
+    for rise in rises([point.log for point in points], errors, floor, lone):
+        before, after = nights[rise.right.start - 1 : rise.right.start + 1]
         slack = 0 if abs(rise.height) >= PLACED * rise.single else SLACK
         step = Step(
-            series=SeriesName(machine=table.machine, case=case, metric=metric),
+            series=SeriesName(machine=table.machine.id, case=case, metric=metric),
             ratio=rise.ratio.estimate,
             within=rise.ratio.ends,
             strength=abs(rise.height) / rise.error,
-            before_run=table.nights[before].id,
-            after_run=table.nights[after].id,
-            when=datetime.fromtimestamp(table.nights[after].time, UTC),
+            before_run=table.files[before].id,
+            after_run=table.files[after].id,
+            when=datetime.fromtimestamp(table.files[after].time, UTC),
             nights=(rise.left.size, rise.right.size),
         )
         # Nights between the two levels may have failed: the step was at any of them.
-        first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
+        first, last = before + 1 - slack, min(after + slack, len(table.files) - 1)
         yield step, range(first, last + 1)
+
+
+def _error(interval: Interval) -> float:
+    """Return the standard error of a logarithm; of few duets it is larger, as their interval is."""
+    low, high = interval.ends or (0.0, math.inf)
+    return math.log(high / low) / 2 / NORMAL
 
 
 def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int], list[Step]]:
@@ -146,7 +149,7 @@ def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int],
 
 def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterable[Step]) -> Change:
     first, place = min(nights), max(nights)
-    sides = (*reversed(table.nights[:first]), table.nights[place])
+    sides = (*reversed(table.files[:first]), table.files[place])
     (base, before), *_, (head, after) = (
         (night, lock) for night in sides if (lock := night.stack(stack))
     )
@@ -155,7 +158,7 @@ def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterab
         StackState(stack=stack, digest=lock.digest, as_of=night.as_of)
         for night, lock in ((base, before), (head, after))
     ]
-    digest = cache.digest(table.machine, *(state.digest for state in states))
+    digest = cache.digest(table.machine.id, *(state.digest for state in states))
     return Change(
         status="candidate",
         verdict=Verdict.UNKNOWN,

@@ -239,7 +239,7 @@ def close(records: Sequence[Change]) -> tuple[Change, ...]:
         undone = (
             later.id
             for later in records
-            if record.status == "open" and later.when > record.when
+            if record.status == "open" and later.confirmed and later.when > record.when
             if (later.series, later.measured_on) == (record.series, record.measured_on)
             if not _worse(record.series.metric, record.ratio * later.ratio)
         )

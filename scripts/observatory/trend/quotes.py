@@ -10,11 +10,12 @@ from datetime import datetime
 
 from duetbench.judge.statistics import direction
 from observatory.store.change import Change
-from observatory.trend.releases import MEMORY, Key, ReleaseAxis, ReleaseEffect, Result
+from observatory.trend.releases import MEMORY, Key, ReleaseEffect, Result
+from observatory.trend.table import Table
 
 
 def quotes(
-    effects: Mapping[ReleaseAxis, Mapping[str, Result]], changes: Iterable[Change]
+    effects: Mapping[Table, Mapping[str, Result]], changes: Iterable[Change]
 ) -> dict[Key, ReleaseEffect]:
     """Decide the size of every release that moved something, the newest release first.
 
@@ -23,9 +24,9 @@ def quotes(
     """
     known: dict[Key, list[ReleaseEffect]] = {}
     days = {
-        (axis.package, release.version): release.when
-        for axis in effects
-        for release in axis.releases
+        (table.package, release.version): release.when
+        for table in effects
+        for release in table.files
     }
     alone = (
         effect

@@ -1,4 +1,4 @@
-"""Orders releases that were measured against an anchor, and judges the effect of each. Pure.
+"""Judges the effect of each release that was measured against an anchor. Pure.
 
 A point is a ratio to the anchor with its standard error. The errors of two points of one anchor and
 machine are independent, so that of a release over another one is their sum in quadrature.
@@ -7,24 +7,20 @@ machine are independent, so that of a release over another one is their sum in q
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
-from packaging.utils import canonicalize_name
-
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
-from duetbench.core.model import Machine, Verdict
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import RATE, Sample, direction
-from observatory.store.change import order
-from observatory.store.points import AnchoredPoint, Points, join
+from observatory.store.points import AnchoredPoint, Points
 from observatory.trend.levels import Rise, interval, rises
+from observatory.trend.table import Table
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
 MEMORY: Final = "pss_steady"
@@ -98,50 +94,13 @@ class ReleaseEffect:
         return math.log(high / low) if low else math.inf
 
 
-@dataclass(frozen=True, eq=False)  # without slots, since it keeps its levels
-class ReleaseAxis:
-    """The releases of a package that were measured against one anchor on one machine, in order.
-
-    `last`: the latest measurement of any of them.
-    """
-
-    package: str
-    machine: Machine
-    anchor: str
-    releases: tuple[Points, ...]
-    last: datetime
-
-    @property
-    def measured(self) -> tuple[Points, ...]:
-        """Releases with points: the others could not be installed, or failed."""
-        return tuple(release for release in self.releases if release.cases)
-
-    @cached_property
-    def levels(self) -> dict[tuple[str, str, str], Rise]:
-        """Find the releases from which on a case is at another level: by version, case and metric.
-
-        One release scatters by more than a small change; all of them on both sides of it do not.
-        A step counts if neither of its neighbours can be on the other level.
-        """
-        steps = {}
-        cases = dict.fromkeys(case.case for release in self.measured for case in release.cases)
-        for case, metric in product(cases, MAIN):
-            points = ((r.version, r.point(case, metric)) for r in self.measured)
-            known = [(version, point) for version, point in points if point and scatters(point)]
-            logs = [point.log for _, point in known]
-            for rise in rises(logs, [point.se for _, point in known], row(metric).floor):
-                if _begins(logs, rise):
-                    steps[known[rise.right.start][0], case, metric] = rise
-        return steps
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """All effects of a release over another one."""
 
     base: Points
     head: Points
-    effects: tuple[ReleaseEffect, ...]
+    effects: list[ReleaseEffect] = field(default_factory=list)
 
     @property
     def main(self) -> tuple[ReleaseEffect, ...]:
@@ -160,74 +119,74 @@ class Result:
         return max((effect.detectable or 0.0 for effect in self.main), default=None)
 
 
-def axes(files: Iterable[Points]) -> tuple[ReleaseAxis, ...]:
-    """Group the measured releases by package, the machine with the latest measurement first.
+def levels(table: Table) -> dict[tuple[str, str, str], Rise]:
+    """Find the releases from which on a case is at another level: by version, case and metric.
 
-    `files`: oldest measurement first. The last measurement of a case counts.
+    One release scatters by more than a small change; all of them on both sides of it do not. A step
+    counts if neither of its neighbours can be on the other level.
     """
-    groups: dict[tuple[str, str, str], dict[str, list[Points]]] = {}
-    for file in files:
-        if file.release is not None:
-            key = (canonicalize_name(file.release.package), file.machine.id, file.anchor)
-            groups.setdefault(key, {}).setdefault(file.version, []).append(file)
-    rows = []
-    for (package, _, anchor), versions in groups.items():
-        newest = max((group[-1] for group in versions.values()), key=lambda file: file.started)
-        releases = tuple(join(versions[version]) for version in sorted(versions, key=order))
-        rows.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
-    return tuple(sorted(rows, key=lambda axis: (axis.package, -axis.last.timestamp())))
+    steps = {}
+    for case, metric in product(table.cases, MAIN):
+        series = table.series(case, metric).items()
+        known = [(table.files[place].version, point) for place, point in series if scatters(point)]
+        logs = [point.log for _, point in known]
+        for rise in rises(logs, [point.se for _, point in known], row(metric).floor):
+            if _begins(logs, rise):
+                steps[known[rise.right.start][0], case, metric] = rise
+    return steps
 
 
 class Neighbours(NamedTuple):
     """One metric of a case, measured with two releases."""
 
-    axis: ReleaseAxis
-    base: Points
-    head: Points
+    table: Table
+    result: Result
     case: str
     before: AnchoredPoint
     after: AnchoredPoint
 
     def effect(self, ratio: Interval, **judgement: Any) -> ReleaseEffect:
         """Return the effect of head's release, with its verdict and what would be detectable."""
-        axis, head = self.axis, self.head
+        table, (base, head) = self.table, (self.result.base, self.result.head)
         return ReleaseEffect(
-            axis.package, head.version, self.base.version, head.when, axis.machine.id, self.case,
+            table.package, head.version, base.version, head.when, table.machine.id, self.case,
             self.after.metric, ratio, **judgement,
         )  # fmt: skip
 
 
-def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
-    """Judge every release over the measured one before it, by axis and version.
+def judged(tables: Iterable[Table]) -> dict[Table, dict[str, Result]]:
+    """Judge every release over the measured one before it, by table and version.
 
     CPU of all releases is one family, and so is memory: of many releases without an effect, few get
     a verdict by chance. If a case is at another level from a release on, the effect is the
     difference of the levels. Counts have no verdict.
     """
-    results: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in axes}
-    steps = [(axis, *step) for axis in results for step in pairwise(axis.measured)]
+    results = {
+        table: {head.version: Result(base, head) for base, head in pairwise(table.measured)}
+        for table in tables
+        if table.package
+    }
     pairs = [
-        Neighbours(axis, base, head, case.case, before, after)
-        for axis, base, head in steps
-        for case in head.cases
+        Neighbours(table, result, case.case, before, after)
+        for table, own in results.items()
+        for result in own.values()
+        for case in result.head.cases
         for after in case.points
-        if (before := base.point(case.case, after.metric))
+        if (before := result.base.point(case.case, after.metric))
     ]
-    effects = defaultdict[tuple[ReleaseAxis, str], list[ReleaseEffect]](list)
+    level_of = {table: levels(table) for table in results}
     for family in (MAIN, (MEMORY,)):
-        own = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
-        for pair, effect in zip(own, judge(own), strict=True):
-            if level := pair.axis.levels.get((effect.version, effect.case, effect.metric)):
+        scattered = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
+        for pair, effect in zip(scattered, judge(scattered), strict=True):
+            if level := level_of[pair.table].get((effect.version, effect.case, effect.metric)):
                 verdict = direction(effect.metric, level.height)
                 effect = pair.effect(level.ratio, verdict=verdict)  # noqa: PLW2901
-            effects[pair.axis, effect.version].append(effect)
+            pair.result.effects.append(effect)
     for pair in pairs:
         if pair.after.metric == INSTRUCTIONS:
             before, after = pair.before, pair.after
             ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
-            effects[pair.axis, pair.head.version].append(pair.effect(ratio))
-    for axis, base, head in steps:
-        results[axis][head.version] = Result(base, head, tuple(effects[axis, head.version]))
+            pair.result.effects.append(pair.effect(ratio))
     return results
 
 

@@ -1,21 +1,20 @@
-"""All points of a machine against its anchor as one table, and the points of its series. Pure.
+"""Points of one machine against an anchor as tables: of dated stacks, or of a package's releases.
 
-A table holds figures as one block of nights × cases × metrics, so that years of thousands of series
-fit into memory and are cut into files without a loop over points. Missing figures are NaN.
+Dated stacks are those of nights, and those measured later as of a date. Pure.
 """
 
-import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
+from packaging.utils import canonicalize_name
 
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
+from duetbench.core.model import Machine
 from duetbench.core.units import Interval
-from observatory.store.change import order
-from observatory.store.points import Points
+from observatory.store.points import AnchoredPoint, Points, join, order
 
 COLUMNS: Final = (
     *HEADLINES,
@@ -24,97 +23,114 @@ COLUMNS: Final = (
 )
 """Metrics of a table: those of which one direction is better."""
 
-Figures = npt.NDArray[np.float32]
-Nights = npt.NDArray[np.intp]
-_LARGEST: Final = float(np.finfo(np.float32).max)
-"""Largest finite limit of an interval: that of two very different duets may be infinite."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """All nights of one machine: dated stacks against its anchor, oldest first."""
-
-    machine: str
-    nights: tuple[Points, ...]  # whose points are in `figures`
-    cases: dict[str, str]  # all that were ever measured, in order of appearance, with their stacks
-    metrics: tuple[str, ...]  # those that any night has, and the first one of all
-    figures: Figures  # nights × cases × metrics × (ratio, low, high, duets); NaN: none
-    planned: npt.NDArray[np.bool_]  # nights × cases
-
-    def row(self, case: str) -> int:
-        """Return the place of a case in `figures`."""
-        return [*self.cases].index(case)
-
-    def planned_nights(self, case: str) -> Nights:
-        """Return the nights that planned a case, as indexes into the table."""
-        return np.flatnonzero(self.planned[:, self.row(case)])
-
-    def length(self, case: str) -> int:
-        """Return the number of nights on which a case has figures."""
-        known = ~np.isnan(self.figures[:, self.row(case), :, 0])
-        return int(known.any(axis=1).sum())
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one series; if `figure` is None, `reason` says why, if that is known."""
+    """One stack of one series; if `figure` is None, `reason` says why, if that is known."""
 
-    night: Points
+    file: Points
     figure: Interval | None
     reason: str
 
 
-def tables(stacks: Iterable[Points]) -> tuple[Table, ...]:
-    """Build one table per machine; a stack has one file."""
-    groups: dict[str, list[Points]] = {}
-    for stack in stacks:
-        groups.setdefault(stack.machine.id, []).append(stack)
-    return tuple(_table(machine, groups[machine]) for machine in sorted(groups))
+@dataclass(frozen=True, eq=False)  # without slots, since it keeps its series
+class Table:
+    """Stacks that one machine measured against an anchor.
+
+    Attributes:
+        package: Whose releases they are, in the order of versions; empty: dated stacks, oldest
+            first.
+        files: The points of each stack, as one file.
+    """
+
+    package: str
+    anchor: str
+    files: tuple[Points, ...]
+
+    @cached_property
+    def newest(self) -> Points:
+        """The file that was measured last."""
+        return max(self.files, key=lambda file: file.started)
+
+    @property
+    def machine(self) -> Machine:
+        return self.newest.machine
+
+    @property
+    def measured(self) -> tuple[Points, ...]:
+        """Stacks with points: the others could not be installed, or failed."""
+        return tuple(file for file in self.files if file.cases)
+
+    @cached_property
+    def cases(self) -> dict[str, str]:
+        """All cases with their stack, which is empty for a case that was never measured."""
+        cases = {case.case: case.stack for file in self.files for case in file.cases}
+        return {lost.case: "" for file in self.files for lost in file.missing} | cases
+
+    @cached_property
+    def planned(self) -> dict[str, list[int]]:
+        """The places of the files that planned each case."""
+        places = defaultdict[str, list[int]](list)
+        for place, file in enumerate(self.files):
+            cases = [case.case for case in file.cases] + [lost.case for lost in file.missing]
+            for case in dict.fromkeys(cases):
+                places[case].append(place)
+        return places
+
+    @cached_property
+    def _series(self) -> dict[str, dict[str, dict[int, AnchoredPoint]]]:
+        """The points by case, metric and the place of their file."""
+        series: dict[str, dict[str, dict[int, AnchoredPoint]]] = {case: {} for case in self.cases}
+        for place, file in enumerate(self.files):
+            for case in file.cases:
+                for point in case.points:
+                    series[case.case].setdefault(point.metric, {})[place] = point
+        return series
+
+    def series(self, case: str, metric: str) -> dict[int, AnchoredPoint]:
+        """Return the points of one metric of a case by the places of their files."""
+        return self._series[case].get(metric, {})
+
+    def metrics(self, case: str) -> list[str]:
+        """Return the metrics that a case has points of, beginning with its main metric."""
+        return [metric for metric in COLUMNS if self.series(case, metric)]
+
+    def length(self, case: str) -> int:
+        """Return the number of stacks with points of a case."""
+        return len({place for metric in self.metrics(case) for place in self.series(case, metric)})
+
+    def points(self, case: str, metric: str, places: Sequence[int]) -> list[Point]:
+        """Return one metric of a case at some places."""
+        series, rows = self.series(case, metric), []
+        for place in places:
+            file, point = self.files[place], series.get(place)
+            reason = "" if point else file.reason(case) or "this night has no such figure"
+            rows.append(Point(file, point.interval if point else None, reason))
+        return rows
 
 
-def _table(machine: str, nights: list[Points]) -> Table:
-    nights.sort(key=lambda night: (night.time, order(night.version), night.id))
-    cases: dict[str, str] = {}
-    used = {COLUMNS[0]}
-    for night in nights:
-        cases |= {case.case: case.stack for case in night.cases}
-        used.update(point.metric for case in night.cases for point in case.points)
-        for lost in night.missing:
-            cases.setdefault(lost.case, "")
-    metrics = tuple(name for name in COLUMNS if name in used)
-    rows = {case: row for row, case in enumerate(cases)}
-    columns = {name: column for column, name in enumerate(metrics)}
-    block = np.full((len(nights), len(cases), len(metrics), 4), math.nan, dtype=np.float32)
-    block[..., 3] = 0
-    planned = np.zeros(block.shape[:2], dtype=bool)
-    for place, night in enumerate(nights):
-        known = [
-            (rows[case.case], columns[point.metric], figure.estimate, *figure.ends, figure.n)
-            for case in night.cases
-            for point in case.points
-            if point.metric in columns and (figure := point.interval).ends
-        ]
-        at, under, *figures = np.array(known).reshape(-1, 6).T
-        clipped = np.clip(np.stack(figures, axis=1), -_LARGEST, _LARGEST)
-        block[place, at.astype(int), under.astype(int)] = clipped
-        of_night = [*(case.case for case in night.cases), *(lost.case for lost in night.missing)]
-        planned[place, [rows[case] for case in of_night]] = True
-    headers = tuple(night.model_copy(update={"cases": ()}) for night in nights)
-    return Table(machine, headers, cases, metrics, block, planned)
+def tables(files: Iterable[Points]) -> tuple[Table, ...]:
+    """Make the tables of files, by package, that with the latest measurement first.
+
+    The files of one stack are joined. Dated stacks have one table for each machine, of the points
+    against its newest anchor.
+    """
+    ordered = sorted(files, key=lambda file: (file.started, file.id))
+    newest = {file.machine.id: file.anchor for file in ordered if not file.release}
+    groups: dict[tuple[str, str, str], dict[str, list[Points]]] = {}
+    for file in ordered:
+        package = canonicalize_name(file.release.package) if file.release else ""
+        if package or file.anchor == newest[file.machine.id]:
+            night = file.night or file.id
+            name = file.version or (night if file.origin == "night" else file.label)
+            stacks = groups.setdefault((package, file.machine.id, file.anchor), {})
+            stacks.setdefault(name, []).append(file)
+    made = [
+        Table(package, anchor, tuple(sorted(map(join, stacks.values()), key=_place)))
+        for (package, _, anchor), stacks in groups.items()
+    ]
+    return tuple(sorted(made, key=lambda t: (t.package, -t.newest.started.timestamp())))
 
 
-def points(
-    table: Table, case: str, metric: str, nights: Sequence[int] | None = None
-) -> tuple[Point, ...]:
-    """Return the points of a series, oldest first, of these nights or all that planned the case."""
-    row, column = table.row(case), table.metrics.index(metric)
-    if nights is None:
-        nights = table.planned_nights(case).tolist()
-    rows = []
-    for place in nights:
-        night, (ratio, low, high, duets) = table.nights[place], table.figures[place, row, column]
-        known = not math.isnan(ratio)
-        figure = Interval(float(ratio), float(low), float(high), int(duets)) if known else None
-        reason = "" if known else night.reason(case) or "this night has no such figure"
-        rows.append(Point(night, figure, reason))
-    return tuple(rows)
+def _place(file: Points) -> tuple[object, ...]:
+    return order(file.version), file.time, file.id

@@ -1,1 +1,1 @@
-"""The static site: its data files and how it is built."""
+"""The static site: its pages and how it is built."""

@@ -5,7 +5,6 @@ and asv's own site, which others build, among them.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,6 @@ from observatory.show import addresses
 from observatory.show.site.pages import KINDS
 from observatory.show.site.site import Page, Site
 from observatory.trend import reading
-from observatory.trend.reading import Sources
 
 MARKER: Final = ".duetbench-site"
 """The file that marks a folder as a site: without it, the folder's content is not ours."""
@@ -28,20 +26,15 @@ OURS: Final = ("b", "c", "cmp", "p", "points", "runs", "sides", "static", "x")
 """Folders that hold only the site: a build begins by removing them."""
 
 
-def build(
-    root: Path, results: Path, output: Path, sources: Sources | None = None
-) -> tuple[int, tuple[str, ...]]:
-    """Build the site of the results, or of `sources` that were read before.
-
-    Returns the number of pages, and notes as sentences.
+def build(root: Path, results: Path, output: Path) -> tuple[int, tuple[str, ...]]:
+    """Build the site of the results; return the number of pages, and notes as sentences.
 
     Raises:
         UsageError: The folder contains something else.
         DeclarationError: A declaration of the checkout is wrong.
         RecordError: No file can be written, as on a full disk.
     """
-    sources = reading.read(results) if sources is None else sources
-    site = Site(root, results, sources, output)
+    site = Site(root, results, reading.read(results), output)
     _ = site.experiments  # a wrong declaration is no fault of a page
     _empty(output)
     _write(output, f"static/{STYLES.name}", STYLES.read_bytes() + OWN_STYLES.read_bytes())
@@ -52,16 +45,13 @@ def build(
             _write(output, addresses.file(address), data)
     pages = 0
     for kind in KINDS:
-        for page in site.spare(f"pages of {kind.__name__}", partial(_list, kind, site), []):
+        pages_of_kind = partial(lambda kind: [*kind(site)], kind)
+        for page in site.spare(f"pages of {kind.__name__}", pages_of_kind, []):
             text = site.spare(page.title, page.make, "") or _missing(site, page)
             file = addresses.file(page.address)
             _write(output, file, text.encode("utf-8", "replace"))
             pages += file.endswith(".html")
-    return pages, (*sources.problems, *site.broken)
-
-
-def _list(kind: Callable[[Site], Iterator[Page]], site: Site) -> list[Page]:
-    return [*kind(site)]
+    return pages, (*site.sources.problems, *site.broken)
 
 
 def _missing(site: Site, page: Page) -> str:

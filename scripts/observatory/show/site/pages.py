@@ -10,35 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from markupsafe import Markup
-from pydantic_core import to_json
-
 from duetbench.app import case_names
-from duetbench.app.case_names import CaseName
-from duetbench.core.comparison import Comparison, Finding, differences
+from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
-from duetbench.report.attribution import RowText
 from duetbench.report.html.comparison_page import one_file
 from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
 from observatory.show.site import story, trends
-from observatory.show.site.charts import Axis, bar
 from observatory.show.site.site import Context, Page, Site
 from observatory.show.site.words import utc
-from observatory.store.change import Change, order
-from observatory.trend.releases import START, Key, ReleaseAxis, ReleaseEffect, Result
-from observatory.trend.table import points, tables
+from observatory.store.change import Change
+from observatory.store.points import order
+from observatory.trend.releases import START, Key, ReleaseEffect
 
 _YEAR: Final = timedelta(days=366)
 _DRAWN: Final = 10  # releases of the newest year that the first page draws
 _FIGURES: Final = 3  # of a row of two sides
-_ALONE: Final = "Each release alone, with the 95 % interval of its ratio to the fixed stack."
-
-SideRow = tuple[Comparison, CaseName, Markup, list[tuple[Verdict, str]]]
-"""What a case does on the second side: its largest effect, drawn, and others in words."""
 
 
 def experiments(site: Site) -> Iterator[Page]:
@@ -54,12 +44,8 @@ def _experiment(site: Site, name: str) -> Context:
     serves = name in site.published or section.runs
     select = ("--profile", "nightly", "--select", f"{glob.escape(name)}/*")
     words = ("measure", *select) if serves else ("inprocess",)
-    answers = [answer for answer in section.answers if answer.verdict != "cannot be asked here"]
     return {
         "title": section.title,
-        "answers": answers,
-        "axis": Axis.around(answer.ours for answer in answers if answer.ours),
-        "reasons": [(each.statement, f"{each.verdict}: {each.reason}") for each in section.answers],
         "section": section,
         "published": site.published.get(name, Published()),
         "command": shlex.join(("observatory", *words)),
@@ -68,26 +54,20 @@ def _experiment(site: Site, name: str) -> Context:
 
 
 def cases(site: Site) -> Iterator[Page]:
-    """List a page and a data file for each case of a trend."""
+    """List a page for each case of a trend."""
     for case in site.cases:
         yield site.page(addresses.case(case), case, "case", partial(_case, site, case))
-        yield Page(addresses.data_file(case), case, partial(_data, site, case))
-
-
-def _data(site: Site, case: str) -> str:
-    series = {table: table.planned_nights(case) for table in site.cases[case]}
-    return to_json(trends.document(site, case, series)).decode()
 
 
 def _case(site: Site, case: str) -> Context:
     longest, page = site.cases[case][0], case.partition("/")[0]
-    main = next(iter(trends.metrics(longest, case)), "")
+    main = next(iter(longest.metrics(case)), "")
     quoted = [(record, site.quote(record)) for record in site.changes_by_case.get(case, ())]
     return {
         "case": case,
         "experiment": page if page in site.experiments else "",
         "since": trends.since(longest, case),
-        "chart": trends.whole(case, longest),
+        "chart": trends.whole(site, case),
         "changes": sorted(quoted, key=lambda change: not change[1] or change[1].metric != main),
         # What has no release has no page but this one.
         "traces": [
@@ -116,24 +96,15 @@ def _sides(site: Site) -> Context:
             what = "Python " * (record.base.kind == "interpreter")
             title = f"{what}{record.base.label} → {record.head.label}"
             newest |= {(title, case.case.id): record for case in record.cases}
-    groups: dict[str, list[SideRow]] = {}
+    groups: dict[str, list[tuple[Comparison, str, list[Finding]]]] = {}
     # Servers come before interpreters.
     for (title, case), record in sorted(newest.items(), key=lambda e: e[1].base.kind != "setting"):
         own = (f for f in record.findings if f.case == case and f.subject in METRICS)
         known = [finding for finding in own if finding.interval]
         shown = [finding for finding in known if finding.moved][:_FIGURES] or known[:1]
-        moved = [(f.subject, f.interval, f.verdict) for f in shown if f.moved and f.interval]
-        drawn = bar(*moved[0]) if moved else Markup("")
-        words = [(finding.verdict, _in_words(finding)) for finding in shown]
-        if words:
-            groups.setdefault(title, []).append((record, case_names.name(case), drawn, words))
+        if shown:
+            groups.setdefault(title, []).append((record, case, shown))
     return {"groups": groups}
-
-
-def _in_words(finding: Finding) -> str:
-    if finding.moved and finding.interval:
-        return quoting.effect(finding.subject, finding.interval).partition(" ")[2]
-    return f"{METRICS[finding.subject].title}: {finding.verdict}"
 
 
 def releases(site: Site) -> Iterator[Page]:
@@ -150,9 +121,10 @@ def releases(site: Site) -> Iterator[Page]:
 
 
 def _releases(site: Site) -> Context:
-    measured = (release.when for axis in site.effects for release in axis.measured)
+    measured = (release.when for table in site.effects for release in table.measured)
     return {
-        "rows": story.rows(site, sorted(site.quotes.values(), key=lambda quote: -quote.size)),
+        "rows": sorted(site.quotes.values(), key=lambda quote: -quote.size),
+        "story": story,
         "unknown": [record for record in site.changes if not site.quote(record)],
         "judged": Counter(package for package, _ in site.judged),
         "since": min(measured, default=None),
@@ -168,34 +140,16 @@ def _package(site: Site, name: str) -> Context:
     own = (quote for quote in site.quotes.values() if quote.package == name)
     quotes = sorted(own, key=lambda quote: (-quote.size, order(quote.version)))
     largest = quotes[0] if quotes else None
-    axes = [axis for axis in site.effects if axis.package == name]
-    axes.sort(key=lambda axis: not largest or axis.machine.id != largest.machine)
+    own_tables = [table for table in site.effects if table.package == name]
+    own_tables.sort(key=lambda table: not largest or table.machine.id != largest.machine)
     return {
         "name": name,
-        "rows": story.rows(site, quotes),
+        "rows": quotes,
+        "story": story,
         "judged": sum(package == name for package, _ in site.judged),
-        "chart": _over_releases(site, axes[0], largest) if axes else None,
-        "sections": [(axis, site.effects[axis]) for axis in axes],
+        "chart": trends.releases(site, own_tables[0], largest) if own_tables else None,
+        "sections": [(table, site.effects[table]) for table in own_tables],
     }
-
-
-def _over_releases(site: Site, axis: ReleaseAxis, largest: ReleaseEffect | None) -> Markup | None:
-    """Chart what the largest effect of a package is on, over all its releases; or its first case.
-
-    None without two points.
-    """
-    metric = largest.metric if largest else CPU
-    own = (case.case for release in axis.releases for case in release.cases)
-    case = largest.case if largest else next(own, "")
-    (table,) = tables(axis.releases)
-    known = case in table.cases and metric in table.metrics
-    if not known or sum(bool(point.figure) for point in points(table, case, metric)) < 2:
-        return None
-    of = table.planned_nights(case)
-    document = trends.document(site, case, {table: of}, metric, axis.package)
-    title = f"{quoting.title(metric)}: {case_names.name(case)}"
-    config = {"document": document, "metric": metric, "releases": True}
-    return trends.chart(_ALONE, config, case, table, of, title)
 
 
 def _release(site: Site, quote: ReleaseEffect) -> Context:
@@ -209,28 +163,13 @@ def _release(site: Site, quote: ReleaseEffect) -> Context:
     return {
         "title": quoting.finding(quote),
         "quote": quote,
-        "figures": story.before_after(site, quote),
-        "code": story.function(site, quote),
-        "seen": story.request(site, quote, alone),
-        "state": story.still_there(site, quote),
-        "sure": story.measurements(site, quote),
-        "draw": story.draw,
-        "sections": [
-            (axis, result, _differences(result)) for axis, result in story.results(site, quote)
-        ],
+        "story": story,
+        "alone": alone,
         "command": shlex.join(("observatory", "compare", *words)),
         "traces": own,
         "others": [record for record in caused if record not in own],
         "why": quoting.explanations(caused),
     }
-
-
-def _differences(result: Result) -> list[str]:
-    """Return what differs between the locks of two releases, in any stack."""
-    before = {stack.name: stack.packages for stack in result.base.stacks}
-    after = {stack.name: stack.packages for stack in result.head.stacks}
-    moves = (differences(s, before[s], after[s]) for s in before.keys() & after.keys())
-    return sorted({str(move) for of_stack in moves for move in of_stack})
 
 
 def front(site: Site) -> Iterator[Page]:
@@ -241,7 +180,7 @@ def front(site: Site) -> Iterator[Page]:
 
 def _front(site: Site) -> Context:
     trend = site.sources.tables
-    times = [table.nights[-1].time for table in trend]
+    times = [table.files[-1].time for table in trend]
     times += [int(utc(summary.run.started).timestamp()) for summary in site.newest[:1]]
     newest = next((quote.when for quote in site.quotes.values()), None)
     year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
@@ -250,20 +189,19 @@ def _front(site: Site) -> Context:
     worse = (c for c in site.changes if c.status == "open" and c.verdict is Verdict.WORSE)
     return {
         "cards": cards(site, year),
-        "nights": max((table.nights for table in trend), key=len, default=()),
+        "nights": max((table.files for table in trend), key=len, default=()),
         "last": max(times, default=0),
         "chart": chart,
         "finding": finding,
         "headline": case,
         "slower": len({site.story(change) for change in worse}),
-        "rows": story.rows(site, sorted(year, key=lambda quote: -quote.size)[:_DRAWN]),
+        "rows": sorted(year, key=lambda quote: -quote.size)[:_DRAWN],
+        "story": story,
         "problems": (*site.sources.problems, *site.broken),
     }
 
 
-def cards(
-    site: Site, year: Sequence[ReleaseEffect]
-) -> list[tuple[str, ReleaseEffect, RowText | None]]:
+def cards(site: Site, year: Sequence[ReleaseEffect]) -> list[tuple[str, ReleaseEffect]]:
     """Choose the releases that the page begins with: newest, worst still open, best.
 
     A release stands on one card only; a card without a release is left out.
@@ -272,14 +210,14 @@ def cards(
     still = (site.quote(change) for change in site.changes if change.status == "open")
     worse = [quote for quote in still if quote and quote.verdict is Verdict.WORSE]
     better = [quote for quote in large if quote.verdict is Verdict.BETTER]
-    chosen: dict[Key, tuple[str, ReleaseEffect, RowText | None]] = {}
+    chosen: dict[Key, tuple[str, ReleaseEffect]] = {}
     for title, quotes in (
         ("Newest", sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True)),
         ("Worst, still there", sorted(worse, key=lambda quote: -quote.size)),
         ("Best for requests this year", sorted(better, key=lambda q: (*q.rank, -q.size))),
     ):
         if quote := next((quote for quote in quotes if quote.key not in chosen), None):
-            chosen[quote.key] = title, quote, story.function(site, quote)
+            chosen[quote.key] = title, quote
     return list(chosen.values())
 
 
@@ -291,7 +229,7 @@ def headline_case(site: Site) -> str:
     lines = [
         (of[0].length(case), len(site.changes_by_case.get(case, ())), case)
         for case, of in site.cases.items()
-        if CPU in trends.metrics(of[0], case)
+        if of[0].series(case, CPU)
     ]
     return max((line for line in lines if line[0] > 1), default=(0, 0, ""))[2]
 

@@ -5,7 +5,8 @@ site, and no clock: the same `results/` give the same bytes.
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,26 +23,17 @@ from observatory.store import asv_results
 from observatory.store.change import Change
 from observatory.trend.quotes import quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import Key, ReleaseAxis, ReleaseEffect, Result, axes, judged
+from observatory.trend.releases import Key, ReleaseEffect, Result, judged
 from observatory.trend.table import Table
 
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
 Context = Mapping[str, Any]
 
 
-def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
-    """Collect the values of each key; keys and values keep their order."""
-    groups: dict[K, list[V]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in groups.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page or a data file at an address, and the function that makes its text.
+    """A page or the search's index at an address, and the function that makes its text.
 
     `title` names it in a sentence on its failure.
     """
@@ -124,7 +116,7 @@ class Site:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Confirmed changes, newest first."""
-        return tuple(sorted(self.sources.changes, key=lambda c: (c.when, c.id), reverse=True))
+        return tuple(change for change in reversed(self.sources.changes) if change.confirmed)
 
     @cached_property
     def comparisons(self) -> Mapping[str, Comparison]:
@@ -144,9 +136,9 @@ class Site:
         }
 
     @cached_property
-    def effects(self) -> Mapping[ReleaseAxis, Mapping[str, Result]]:
-        """What each release did, by axis and version."""
-        return self.spare("Releases", lambda: judged(axes(self.sources.points)), {})
+    def effects(self) -> Mapping[Table, Mapping[str, Result]]:
+        """What each release did, by table and version."""
+        return self.spare("Releases", lambda: judged(self.sources.releases), {})
 
     @cached_property
     def quotes(self) -> Mapping[Key, ReleaseEffect]:
@@ -157,12 +149,12 @@ class Site:
     def packages(self) -> tuple[str, ...]:
         """All packages with a page: those whose releases were measured, or did something."""
         quoted = {package for package, _ in self.quotes}
-        return tuple(sorted(quoted | {axis.package for axis in self.effects}))
+        return tuple(sorted(quoted | {table.package for table in self.effects}))
 
     @cached_property
     def judged(self) -> frozenset[Key]:
         """Releases with a known effect: compared with the one before on a machine, or quoted."""
-        compared = {(axis.package, version) for axis, on in self.effects.items() for version in on}
+        compared = {(table.package, key) for table, on in self.effects.items() for key in on}
         return frozenset(compared | self.quotes.keys())
 
     @cached_property
@@ -172,7 +164,7 @@ class Site:
         files = {p.stem: (raw(addresses.RUNS, p.stem), p) for p in result_files.runs(self.results)}
         for folder, records in (
             (addresses.POINTS, of.points),
-            (addresses.CHANGES, of.changes),
+            (addresses.CHANGES, self.changes),
             (addresses.COMPARISONS, of.comparisons),
         ):
             files |= {
@@ -193,17 +185,21 @@ class Site:
         return f"{addresses.case(case)}#{record.id}" if case in self.cases else addresses.PACKAGES
 
     @cached_property
-    def cases(self) -> Mapping[str, tuple[Table, ...]]:
+    def cases(self) -> Mapping[str, Sequence[Table]]:
         """Each case of a trend with the tables that have it, that with most nights first."""
-        pairs = ((case, table) for table in self.sources.tables for case in table.cases)
-        ordered = sorted(pairs, key=lambda p: (p[0], -p[1].length(p[0]), p[1].machine))
-        return group(ordered)
+        tables = defaultdict[str, list[Table]](list)
+        for table in self.sources.tables:
+            for case in table.cases:
+                tables[case].append(table)
+        for case, own in tables.items():
+            own.sort(key=lambda table: (-table.length(case), table.machine.id))
+        return dict(sorted(tables.items()))
 
     @cached_property
-    def changes_by_case(self) -> Mapping[str, tuple[Change, ...]]:
+    def changes_by_case(self) -> Mapping[str, Sequence[Change]]:
         """The changes that moved each case, newest first."""
-        return group(
-            (case, record)
-            for record in self.changes
-            for case in dict.fromkeys(series.case for series in record.all_series)
-        )
+        changes = defaultdict[str, list[Change]](list)
+        for record in self.changes:
+            for case in {series.case for series in record.all_series}:
+                changes[case].append(record)
+        return changes

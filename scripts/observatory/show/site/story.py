@@ -1,44 +1,28 @@
 """The story of a release: its quoted size, before and after, the code, and how sure that is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from markupsafe import Markup
-
 from duetbench.core.comparison import Comparison
+from duetbench.core.comparison import differences as differ
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report import formats
 from duetbench.report.attribution import RowText
 from duetbench.report.findings import announce
 from observatory.show import quoting
-from observatory.show.site.charts import bar
 from observatory.show.site.site import Site
 from observatory.show.site.trends import alike
 from observatory.store.change import Change
 from observatory.trend.quotes import sides
-from observatory.trend.releases import START, ReleaseAxis, ReleaseEffect, Result
+from observatory.trend.releases import START, ReleaseEffect, Result
+from observatory.trend.table import Table
 
 _MOST: Final = 9  # measurements of a kind below a quoted size
-_REACH: Final = 1.25  # times the largest change: room for intervals
 
 Measured = tuple[ReleaseEffect, str]
 """An effect, and the comparison that it is of; empty: of points against the anchor."""
-
-ReleaseRow = tuple[ReleaseEffect, Markup, RowText | None, str]
-"""A release in a list: its quote, drawn, the function behind it, and whether it is still there."""
-
-
-def draw(effect: ReleaseEffect, reach: float) -> Markup:
-    """Draw an effect as a bar."""
-    return bar(effect.metric, effect.ratio, effect.verdict, reach)
-
-
-def rows(site: Site, quotes: Sequence[ReleaseEffect]) -> list[ReleaseRow]:
-    """Return a row for each release, all drawn on one scale."""
-    reach = _REACH * max((abs(quote.ratio.estimate - 1) for quote in quotes), default=1.0)
-    return [(q, draw(q, reach), function(site, q), still_there(site, q)) for q in quotes]
 
 
 def still_there(site: Site, quote: ReleaseEffect) -> str:
@@ -97,11 +81,19 @@ def before_after(site: Site, quote: ReleaseEffect) -> tuple[str, str] | None:
     return None
 
 
-def results(site: Site, quote: ReleaseEffect) -> Iterator[tuple[ReleaseAxis, Result]]:
+def results(site: Site, quote: ReleaseEffect) -> Iterator[tuple[Table, Result]]:
     """Return what a release did on each machine, that of its quote first."""
-    for axis in sorted(site.effects, key=lambda axis: axis.machine.id != quote.machine):
-        if axis.package == quote.package and (result := site.effects[axis].get(quote.version)):
-            yield axis, result
+    for table in sorted(site.effects, key=lambda table: table.machine.id != quote.machine):
+        if table.package == quote.package and (result := site.effects[table].get(quote.version)):
+            yield table, result
+
+
+def differences(result: Result) -> list[str]:
+    """Return what differs between the locks of two releases, in any stack."""
+    before = {stack.name: stack.packages for stack in result.base.stacks}
+    after = {stack.name: stack.packages for stack in result.head.stacks}
+    moves = (differ(s, before[s], after[s]) for s in before.keys() & after.keys())
+    return sorted({str(move) for of_stack in moves for move in of_stack})
 
 
 def measurements(site: Site, quote: ReleaseEffect) -> dict[str, list[Measured]]:

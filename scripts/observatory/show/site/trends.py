@@ -1,107 +1,83 @@
-"""A case's series: titles, table cells, its data file, and the chart that draws it."""
+"""A case's series: titles, table cells, and the charts that draw it."""
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core import units
-from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show import addresses as at
 from observatory.show import quoting
 from observatory.show.claims import over
-from observatory.show.site.charts import TONES
 from observatory.show.site.site import Site
-from observatory.show.site.words import day, fill, utc
-from observatory.trend import table as history
-from observatory.trend.table import Figures, Nights, Table
+from observatory.show.site.words import day, fill
+from observatory.trend.releases import ReleaseEffect
+from observatory.trend.table import Table
 
-FORMAT: Final = 6
-"""Version of the data files; it rises with every change of their meaning."""
+Lines = Sequence[tuple[Table, list[int]]]
+"""Tables, each with the places of the stacks that are drawn."""
+
 _YEAR: Final = 400  # newest nights on the first page
-_ROWS: Final = 150  # most rows of the table below a chart; the data file has all figures
+_ROWS: Final = 150  # most rows of the table below a chart
+_ALONE: Final = "Each release alone, with the 95 % interval of its ratio to the fixed stack."
 _LINE: Final = (
     "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
     "figure by themselves."
 )
 
 
-def metrics(table: Table, case: str) -> tuple[str, ...]:
-    """Return the metrics that a case has figures of, beginning with its main metric."""
-    present = ~np.isnan(table.figures[:, table.row(case), :, 0]).all(axis=0)
-    names = [table.metrics[column] for column in np.flatnonzero(present).tolist()]
-    first = next((name for name in HEADLINES if name in names), None)
-    return tuple(sorted(names, key=lambda name: name != first))
-
-
-def write(ratio: float) -> str:
-    """Write a ratio to the anchor."""
-    return f"{units.significant(ratio, 4)} ×"
-
-
 def _title(metric: str) -> str:
     return f"{quoting.title(metric)}, compared with the fixed stack"
 
 
-def document(
-    site: Site, case: str, series: Mapping[Table, Nights], only: str = "", package: str = ""
-) -> dict[str, Any]:
-    """Make a case's data file: its series in these nights, or one metric's, with marks."""
-    tables = []
-    for table, of in series.items():
-        headers = [table.nights[night] for night in of.tolist()]
-        shown = [metric for metric in metrics(table, case) if only in {"", metric}]
-        figures = table.figures[of, table.row(case)]
-        own = {name: figures[:, table.metrics.index(name)].T for name in shown}
-        tables.append(
-            {
-                "label": table.machine,
-                "anchor": headers[-1].anchor,
-                "interval": "95 % interval of the ratio to the anchor, over duets",
-                "run": [header.version or header.id for header in headers],
-                "time": [header.time for header in headers],
-                "note": [header.reason(case) for header in headers],
-                "duets": figures[..., 3].max(axis=1).astype(int).tolist(),
-                "metrics": [
-                    {
-                        "name": name,
-                        "title": _title(name),
-                        "better": METRICS[name].better if name in METRICS else "lower",
-                        "mean": _rounded(mean),
-                        "low": _rounded(low),
-                        "high": _rounded(high),
-                    }
-                    for name, (mean, low, high, _) in own.items()
-                ],
-                "changes": [m for name in shown for m in marks(site, case, name, package)],
-            }
-        )
-    return {"format": FORMAT, "case": case, "tables": tables}
+def document(site: Site, case: str, lines: Lines, only: str = "") -> list[dict[str, Any]]:
+    """Return what a chart draws: a case at these places of each table, or one metric of it.
+
+    All are lists with an entry for each stack: its time in seconds since 1970, and what it is of.
+    """
+    return [
+        {
+            "label": table.machine.id,
+            "run": [table.files[n].version or table.files[n].id for n in places],
+            "time": [table.files[n].time for n in places],
+            "note": [table.files[n].reason(case) for n in places],
+            "metrics": [
+                {"name": name, "title": _title(name), **_ends(table, case, name, places)}
+                for name in table.metrics(case)
+                if only in {"", name}
+            ],
+            "changes": [
+                mark for mark in marks(site, case, table.package) if only in {"", mark["metric"]}
+            ],
+        }
+        for table, places in lines
+    ]
 
 
-def _rounded(figures: Figures) -> list[float | None]:
-    """Round to five digits; None stands for a missing figure."""
-    return [None if math.isnan(figure) else float(f"{figure:.5g}") for figure in figures.tolist()]
+def _ends(table: Table, case: str, metric: str, places: list[int]) -> dict[str, list[float | None]]:
+    """Return ratios and the ends of their intervals to five digits; None: a figure is missing."""
+    figures = [point.figure for point in table.points(case, metric, places)]
+    rows = [(f.estimate, *(f.ends or (None, None))) if f else (None,) * 3 for f in figures]
+    columns = zip(("mean", "low", "high"), zip(*rows, strict=True), strict=True)
+    return {name: [e and float(f"{e:.5g}") for e in column] for name, column in columns}
 
 
-def marks(site: Site, case: str, metric: str, package: str = "") -> Iterator[dict[str, Any]]:
+def marks(site: Site, case: str, package: str = "") -> Iterator[dict[str, Any]]:
     """Return the marks of a chart: releases whose quoted figure it shows, on any interpreter.
 
     Those of one package are named by their versions. They have no size: what a release did alone
     is not the step of a line of all packages.
     """
     for quote in site.quotes.values():
-        if quote.metric == metric and alike(quote.case, case) and package in {"", quote.package}:
+        if alike(quote.case, case) and package in {"", quote.package}:
             yield {
-                "metric": metric,
+                "metric": quote.metric,
                 "time": int(quote.when.timestamp()),
                 "name": quote.version if package else " ".join(quote.key),
-                "tone": TONES.get(quote.verdict, "open"),
+                "tone": quote.verdict.value,
                 "label": quoting.finding(quote, within=True),
                 "href": at.release(*quote.key),
             }
@@ -118,10 +94,9 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
 
     None without two figures against one anchor.
     """
-    name, metric = case_names.name(case), next(iter(metrics(table, case)), "")
-    nights = table.planned_nights(case)[-_YEAR:].tolist() if metric and name.known else ()
-    points = history.points(table, case, metric, nights) if nights else ()
-    known = [(point.night, point.figure) for point in points if point.figure]
+    name, metric = case_names.name(case), next(iter(table.metrics(case)), "")
+    points = table.points(case, metric, table.planned[case][-_YEAR:]) if name.known else ()
+    known = [(point.file, point.figure) for point in points if point.figure]
     if len(known) < 2:
         return None
     change, begun = over(known[0][1], known[-1][1]), day(known[0][0].time)
@@ -131,42 +106,45 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     return f"{name.what} takes what it took in {month}", begun, change
 
 
-def whole(case: str, table: Table) -> Markup:
-    """Chart all nights of a case, and let readers choose among its figures."""
-    metric = next(iter(metrics(table, case)), "")
-    config = {"source": at.data_file(case), "metric": metric}
-    return chart(_LINE, config, case, table, table.planned_nights(case))
+def whole(site: Site, case: str) -> Markup:
+    """Chart all nights of a case on every machine, and let readers choose among its figures."""
+    lines = [(table, table.planned[case]) for table in site.cases[case]]
+    metric = next(iter(lines[0][0].metrics(case)), "")
+    return _chart(site, case, lines, metric, caption=_LINE, choice=True)
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
-    """Chart the newest year of a case's main metric, with data in the page.
-
-    Return also what it did, in a sentence.
-    """
-    name, metric = case_names.name(case), metrics(table, case)[0]
+    """Chart the newest year of a case's main metric; return also what it did, in a sentence."""
+    name, metric = case_names.name(case), table.metrics(case)[0]
     finding, text = f"{name.what}: {quoting.title(metric)}", ""
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
-    of = table.planned_nights(case)[-_YEAR:]
-    config = {"document": document(site, case, {table: of}, metric), "metric": metric}
-    return chart(f"{text}On {name.variant}. {_LINE}", config, case, table, of), finding
+    caption = f"{text}On {name.variant}. {_LINE}"
+    lines = [(table, table.planned[case][-_YEAR:])]
+    return _chart(site, case, lines, metric, caption=caption), finding
 
 
-def chart(
-    caption: str, config: Mapping[str, Any], case: str, table: Table, of: Nights, title: str = ""
-) -> Markup:
-    """Make a figure that a script draws: from the data file `source`, or the `document` itself.
+def releases(site: Site, table: Table, largest: ReleaseEffect | None) -> Markup | None:
+    """Chart what the largest effect of a package is on, over all its releases; or its first case.
 
-    Of a data file, readers can choose among all figures. Below is a table of the newest points.
+    None without two points.
     """
-    metric = config["metric"]
-    points = history.points(table, case, metric, of[-_ROWS:].tolist()) if metric else ()
-    rows = []
-    for point in reversed(points):
-        night, figure = point.night, point.figure
-        ratio = write(figure.estimate) if figure else formats.MISSING
-        cells = (ratio, formats.spread(write, figure), point.reason)
-        rows.append((f"{utc(night.time):%Y-%m-%d}", night.version or night.id, *cells))
+    metric, case = (largest.metric, largest.case) if largest else (CPU, next(iter(table.cases)))
+    if case not in table.cases or len(table.series(case, metric)) < 2:
+        return None
+    title = f"{quoting.title(metric)}: {case_names.name(case)}"
+    lines = [(table, table.planned[case])]
+    return _chart(site, case, lines, metric, caption=_ALONE, title=title, releases=True)
+
+
+def _chart(
+    site: Site, case: str, lines: Lines, metric: str, *, caption: str, title: str = "", **how: bool
+) -> Markup:
+    """Make a figure that a script draws, and below it a table of the first line's newest points."""
+    (table, places), *_ = lines
+    points = table.points(case, metric, places[-_ROWS:])
     about = {"title": title or quoting.title(metric), "caption": caption, "figure": _title(metric)}
-    return fill("plot.html.j2", about=about, config=config, rows=rows)
+    only = "" if "choice" in how else metric
+    config = {"tables": document(site, case, lines, only), "metric": metric, **how}
+    return fill("plot.html.j2", about=about, config=config, points=points)

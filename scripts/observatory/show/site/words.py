@@ -9,7 +9,9 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.app import case_names
+from duetbench.core.metrics import row
 from duetbench.core.text import visible
+from duetbench.core.units import significant
 from duetbench.report import formats
 from duetbench.report.html import comparison_page
 from observatory.matrix.titles import experiment
@@ -57,11 +59,16 @@ def labelled(table: Markup) -> Markup:
     if not body or len(titles) < 2:
         return table
     rows = []
-    for row in body.split("<tr")[1:]:
+    for line in body.split("<tr")[1:]:
         cells = iter(titles[1:])
-        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', row))  # noqa: B023
-    inner = "".join(f"<tr{row}" for row in rows)
+        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', line))  # noqa: B023
+    inner = "".join(f"<tr{line}" for line in rows)
     return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
+
+
+def times(ratio: float) -> str:
+    """Write a ratio to the anchor."""
+    return f"{significant(ratio, 4)} ×"
 
 
 def fill(template: str, **context: Any) -> Markup:
@@ -81,6 +88,7 @@ def environment() -> jinja2.Environment:
     filters = (*own, formats.change, formats.ends, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
-    names |= {"topic_of": experiment, "name_of": case_names.name}
+    names |= {"topic_of": experiment, "name_of": case_names.name, "row_of": row}
+    names |= {"utc": utc, "times": times, "spread": formats.spread}
     site.globals = {**shared.globals, **names}
     return site

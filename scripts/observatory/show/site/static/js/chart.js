@@ -1,9 +1,8 @@
 // @ts-check
 /**
- * The charts of a page: lines over time from a case's data file, with intervals as bands. uPlot draws
- * them; releases are named above, and a sentence below says what the pointer or the keyboard is at.
- *
- * If a file cannot be fetched or read, the page says so, and keeps the table that it was built with.
+ * The charts of a page: lines over time, with intervals as bands. uPlot draws them; releases are named
+ * above, and a sentence below says what the pointer or the keyboard is at. If a chart cannot be drawn,
+ * the page says so, and keeps the table that it was built with.
  */
 
 import { change, day, interval, quotient, times } from "./formats.js";
@@ -22,18 +21,15 @@ import { change, day, interval, quotient, times } from "./formats.js";
  * A case on one machine, as `trends.py` writes it.
  * @typedef {object} Table
  * @property {string} label
- * @property {string} anchor
  * @property {number[]} time
  * @property {string[]} run
  * @property {string[]} note
  * @property {Metric[]} metrics
  * @property {{metric: string, time: number, name: string, tone: string, label: string, href: string}[]} changes
  */
-/** @typedef {{format: number, tables: Table[]}} Document */
-/** @typedef {{source?: string, document?: Document, metric: string, releases?: boolean}} Config */
+/** @typedef {{tables: Table[], metric: string, choice?: boolean, releases?: boolean}} Config */
 /** @typedef {{x: number, run: string, mean: number | null, low: number | null, high: number | null, note: string}} Point */
 
-const FORMAT = 6;
 const ROWS = 150; // of the table below
 const LABELS = 3; // rows of names above a chart
 const LINE = 20; // px, of such a row
@@ -45,20 +41,6 @@ const HELP = "Drag over the chart, or use the arrow keys.";
 
 /** A place of the site. @param {string} address */
 const here = (address) => new URL(address, new URL(document.body.dataset.root ?? "./", document.baseURI));
-
-/** A problem of a data file, in a sentence for readers. */
-class DataError extends Error {}
-
-/** @param {string} address @returns {Promise<Document>} */
-async function load(address) {
-  const response = await fetch(here(address)).catch(() => null);
-  if (!response?.ok) throw new DataError(`${address} is missing`);
-  const content = await response.json().catch(() => null);
-  if (content?.format !== FORMAT || !Array.isArray(content.tables)) {
-    throw new DataError(`${address} is damaged, or belongs to another version of this page: reload the page`);
-  }
-  return content;
-}
 
 /** A table's points of a metric, from the first figure on. @param {Table} table @param {Metric} metric @returns {Point[]} */
 export function points(table, metric) {
@@ -108,11 +90,10 @@ class Chart {
   #plot = null;
   #width = 0;
 
-  /** @param {HTMLElement} figure @param {Config} config @param {Document} content */
-  constructor(figure, config, content) {
+  /** @param {HTMLElement} figure @param {Config} config */
+  constructor(figure, config) {
     this.figure = figure;
     this.config = config;
-    this.content = content;
     this.place = /** @type {HTMLElement} */ (figure.querySelector(".chart-plot"));
     this.says = /** @type {HTMLElement} */ (figure.querySelector(".chart-says"));
     this.metric = config.metric;
@@ -127,7 +108,7 @@ class Chart {
 
   /** Let a reader choose among the metrics; the address has the choice. @param {HTMLSelectElement} choice */
   #choose(choice) {
-    const titles = new Map(this.content.tables.flatMap(({ metrics }) => metrics.map(({ name, title }) => [name, title])));
+    const titles = new Map(this.config.tables.flatMap(({ metrics }) => metrics.map(({ name, title }) => [name, title])));
     choice.replaceChildren(...[...titles].map(([value, title]) => new Option(title, value)));
     const asked = new URLSearchParams(location.search).get("metric") ?? this.metric;
     this.metric = choice.value = titles.has(asked) ? asked : this.metric;
@@ -143,7 +124,7 @@ class Chart {
 
   /** @returns {[Table, Metric][]} */
   get #shown() {
-    return this.content.tables.flatMap((table) => table.metrics.filter(({ name }) => name === this.metric).map((metric) => /** @type {[Table, Metric]} */ ([table, metric])));
+    return this.config.tables.flatMap((table) => table.metrics.filter(({ name }) => name === this.metric).map((metric) => /** @type {[Table, Metric]} */ ([table, metric])));
   }
 
   #draw() {
@@ -317,18 +298,16 @@ function arrange(plot, names, times) {
 }
 
 /** @param {HTMLElement} figure */
-async function start(figure) {
+function start(figure) {
   const table = figure.querySelector("details");
   try {
-    const config = JSON.parse(figure.querySelector("script")?.textContent ?? "");
-    new Chart(figure, config, config.document ?? (await load(config.source)));
+    new Chart(figure, JSON.parse(figure.querySelector("script")?.textContent ?? ""));
     if (table) table.open = false;
   } catch (problem) {
-    if (!(problem instanceof DataError)) console.error(problem);
+    console.error(problem);
     figure.classList.add("without");
     const says = figure.querySelector(".chart-says");
-    const why = problem instanceof DataError ? problem.message : "The chart could not be drawn";
-    if (says) says.textContent = `${why}. The table below has the figures.`;
+    if (says) says.textContent = "The chart could not be drawn. The table below has the figures.";
   }
   table?.classList.add("ready");
 }
