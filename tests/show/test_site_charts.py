@@ -13,7 +13,7 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.site.words import environment, times
+from observatory.show.site.words import environment, logarithmic, times
 
 BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
 
@@ -30,6 +30,13 @@ def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
         (box,) = drawn.iter("rect")
         assert (box.get("x"), box.get("width")) == ends
         assert verdict.value in str(drawn.get("class"))
+
+
+def test_statements_share_an_axis_that_one_far_figure_does_not_stretch() -> None:
+    """By hand: a factor of 4 is 45 % of the width, and what is farther stays at the end."""
+    place = logarithmic([0.5, 2.0, 16.0])
+    assert [place(ratio) for ratio in (1, 2, 1 / 4, 16, 0)] == [50, 72.5, 5, 97.25, 2.75]
+    assert logarithmic([0.5, 2.0])(2) == 95
 
 
 def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:

@@ -1,6 +1,8 @@
 """What only pages of a site say, and the templates that contain it."""
 
+import math
 import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
@@ -17,6 +19,7 @@ from duetbench.report.html import comparison_page
 from observatory.matrix.titles import experiment
 from observatory.show import addresses, claims, quoting
 
+_FARTHEST: Final = 4.0  # ratio on an axis: others would make the usual ones a point
 _CODE: Final = re.compile(r"`([^`]+)`")
 _HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]+>")
@@ -66,6 +69,21 @@ def labelled(table: Markup) -> Markup:
     return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
+def logarithmic(ratios: Iterable[float]) -> Callable[[float], float]:
+    """Place figures on a logarithmic axis around 1 that has room for these ratios: its per cent.
+
+    Those beyond it, or beyond a factor of 4, stay at its ends.
+    """
+    farthest = max((abs(math.log(ratio)) for ratio in ratios if ratio > 0), default=0.0)
+    reach = min(farthest, math.log(_FARTHEST)) or 1.0
+
+    def place(ratio: float) -> float:
+        share = math.log(ratio) / reach if ratio > 0 else -1.0
+        return round(50 + 45 * min(1.05, max(-1.05, share)), 2)
+
+    return place
+
+
 def times(ratio: float) -> str:
     """Write a ratio to the anchor."""
     return f"{significant(ratio, 4)} ×"
@@ -89,6 +107,6 @@ def environment() -> jinja2.Environment:
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
     names |= {"topic_of": experiment, "name_of": case_names.name, "row_of": row}
-    names |= {"utc": utc, "times": times, "spread": formats.spread}
+    names |= {"utc": utc, "times": times, "spread": formats.spread, "logarithmic": logarithmic}
     site.globals = {**shared.globals, **names}
     return site
