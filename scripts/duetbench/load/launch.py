@@ -54,17 +54,8 @@ _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 _PORT_SECONDS: Final = 0.002  # between looks at a port: 0.4 % of half a second
 
 
-def perform(
-    side: SideCase,
-    log: Path,
-    *,
-    number: int = 0,
-    order: int = 0,
-) -> Launch:
-    """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
-
-    `number` is the launch's round, `order` its place in the run.
-    """
+def perform(side: SideCase, log: Path) -> Launch:
+    """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`."""
     metrics: dict[str, float] = {}
     with Serving(side, log) as serving, serving.blamed():
         serving.start()
@@ -73,7 +64,7 @@ def perform(
         serving.verify(1 if side.case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
         metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
-    return serving.result(metrics, number, order)
+    return serving.result(metrics)
 
 
 def start(side: SideCase, log: Path) -> Launch:

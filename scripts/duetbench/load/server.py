@@ -271,12 +271,12 @@ class Serving:
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
             )
 
-    def result(self, metrics: dict[str, float], number: int = 0, order: int = 0) -> Launch:
+    def result(self, metrics: dict[str, float]) -> Launch:
         """The launch that has ended, with its figures if it did not fail."""
         return Launch(
             case=self.case.id,
-            round=number,
-            order=order,
+            round=0,
+            order=0,
             started=self.started,
             seconds=time.monotonic() - self.began,
             status=Status.FAILED if self.failed else Status.OK,
