@@ -78,10 +78,8 @@ def start(side: SideCase, log: Path) -> Launch:
         serving.start()
         serving.await_port(_PORT_SECONDS)
         serving.log_in()
-        request, timeout = serving.request, serving.case.ready_timeout
-        where = f"{request.method} {request.path}, the first request"
-        with verify.connect(serving.port, timeout) as connection:
-            verify.ask(connection, request, request.path, where, timeout)
+        with verify.connect(serving.port, serving.case.ready_timeout) as connection:
+            verify.ask(connection, serving.request, serving.request.path, ", the first request")
         seconds = time.monotonic() - serving.session.started
         if serving.case.workers > 1:  # the others may still start
             serving.meet()
@@ -196,10 +194,9 @@ class Observation(Facts):
             paths = verify.choose_paths(serving.request)
             path = paths[self.checks % len(paths)]
             self.checks += 1
-            where = f"{serving.request.method} {path}, under load"
             # A connection of its own, so that all workers get some.
             with verify.connect(serving.port, load.timeout) as connection:
-                verify.ask(connection, serving.request, path, where, load.timeout)
+                verify.ask(connection, serving.request, path, ", under load")
         return False
 
     def end(self) -> None:

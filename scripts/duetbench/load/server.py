@@ -188,9 +188,9 @@ class Serving:
         login = self.workspace.login
         if login is None or self.workspace.identity:
             return
-        where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
-        with verify.connect(self.port, timeout) as connection:
-            answer, _ = verify.exchange(connection, login, login.path, where, timeout)
+        where = f"--login {login.method} {login.path}"
+        with verify.connect(self.port, self.case.load.timeout) as connection:
+            answer, _ = verify.exchange(connection, login, login.path, where)
         headers = answer.headers.multi_items()
         try:
             given = identify(
