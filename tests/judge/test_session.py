@@ -80,8 +80,8 @@ def saved(folder: Path) -> Comparison:
         ({"slower": {ONE: 0.03}}, NAMES[:1], {}, "throughput", {ONE: WORSE}, 1, ""),
         ({"slower": {ONE: -0.03}}, NAMES[:1], {}, CPU, {ONE: BETTER}, 0, ""),
         # What instructions cost is decided by duets; what cannot be counted has these all the same.
-        ({"slower": {ONE: 0.25}}, NAMES[:2], {"seconds": 500.0}, INSTRUCTIONS,
-         {ONE: Verdict.DIFFERENT, TWO: SAME}, 1, ""),
+        *(({"slower": {ONE: grown}}, NAMES[:2], {"seconds": 500.0}, INSTRUCTIONS,
+           {ONE: Verdict.DIFFERENT, TWO: SAME}, int(grown > 0), "") for grown in (0.25, -0.25)),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
         # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
