@@ -20,7 +20,7 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from fake_sessions import make_pairs, note_sessions, side
 from observatory.matrix.sides import match
-from repos import asgi, commit, git, work_in, write_all
+from repos import SHOP, asgi, commit, git, work_in, write_all
 from synthetic import make_case, make_testbed
 
 ONE, TWO, SLOW = CASES = "one/a", "two/b", "slow/c"
@@ -296,7 +296,6 @@ def test_code_differs_by_what_it_executes(
 
 MAIN: Final = asgi("from shop import items\n", 'body = items.find(scope["path"])')
 ITEMS: Final = "def find(path):\n    return path.encode()\n\n\ndef more():\n    return 1\n"
-PROJECT: Final = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
 
 
 @pytest.mark.real
@@ -319,8 +318,8 @@ def test_what_no_request_loads_is_not_measured(
     """Neither by the new code nor by the old; what runs before the server may load anything."""
     sessions = note_sessions(monkeypatch)
     files = {
-        "pyproject.toml": PROJECT, ".python-version": "3.14\n", "shop/__init__.py": "",
-        "shop/main.py": MAIN, "shop/items.py": ITEMS, "shop/tools.py": "x = 1\n",
+        **SHOP, "shop/__init__.py": "", "shop/main.py": MAIN, "shop/items.py": ITEMS,
+        "shop/tools.py": "x = 1\n",
     }  # fmt: skip
     root = work_in(bench.folder / "shop", files, monkeypatch)
     commit(root, "A change", **change)

@@ -2,14 +2,12 @@
 
 import pytest
 
-from comparing import CPU, busy, sampled, swapped
-from comparing import duets as made
+from comparing import swapped
 from duetbench.core.comparison import Instructions
-from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
-from duetbench.judge.rule import judge
 from duetbench.report.formats import ends
 
 
@@ -109,21 +107,3 @@ def test_only_a_small_change_is_counted_in_further_layouts(
     monkeypatch.setattr(counted, "missing", lambda: None)
     assert isinstance(counted.both([], 1.0), Instructions)
     assert paddings == [0, 100, 1000][:times]
-
-
-@pytest.mark.parametrize(
-    ("head", "logs", "verdict"),
-    [
-        (6e5, [], Verdict.WORSE),  # no duets were asked for
-        (6e5, [0.5], Verdict.DIFFERENT),
-        (3e5, [0.5], Verdict.SAME),
-        (1e5, [0.0] * 20, Verdict.DIFFERENT),
-    ],
-)
-def test_duets_decide_what_counts_cost(head: float, logs: list[float], verdict: Verdict) -> None:
-    case = busy("x/a/py3.14")
-    samples = sampled(case, *made(case.id, CPU, logs))
-    samples.counts = Instructions(base=3e5, head=head, spread=0.0, scatter=0.0)
-    actual = judge([samples], MATERIAL, loaded=bool(logs))
-    (finding,) = (item for item in actual if item.subject == INSTRUCTIONS)
-    assert finding.verdict is verdict

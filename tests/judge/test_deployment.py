@@ -30,13 +30,13 @@ from duetbench.judge.preparation import Scope
 from duetbench.load import duet
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
-from repos import BUILD, asgi, backend, commit, git, work_in, write
+from repos import BUILD, SHOP, asgi, backend, commit, git, work_in, write
 from synthetic import make_case
 
 APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
 ITEMS = "def find(path):\n    return path.encode()\n"
 SLOWER = "def find(path):\n    sum(range(20_000))\n    return path.encode()\n"
-PYPROJECT = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
+PYPROJECT = SHOP["pyproject.toml"]
 
 
 @pytest.fixture
@@ -44,9 +44,8 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
     """A repository of somebody's, without a word of ours; its second commit is slower."""
     assert bench.folder == tmp_path
     files = {
-        "pyproject.toml": PYPROJECT, ".python-version": "3.14\n", "src/shop/__init__.py": "",
-        "src/shop/main.py": APP, "src/shop/items.py": ITEMS, "tests/test_shop.py": "import shop\n",
-        ".gitignore": "__pycache__/\n",
+        **SHOP, "src/shop/__init__.py": "", "src/shop/main.py": APP, "src/shop/items.py": ITEMS,
+        "tests/test_shop.py": "import shop\n", ".gitignore": "__pycache__/\n",
     }  # fmt: skip
     root = work_in(tmp_path / "shop", files, monkeypatch)
     commit(root, "Slower", **{"src/shop/items.py": SLOWER})

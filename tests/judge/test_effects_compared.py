@@ -25,7 +25,7 @@ from duetbench.effects import difference as effects
 from duetbench.effects.activity import Activity
 from duetbench.judge import preparation
 from duetbench.judge.preparation import Scope
-from repos import commit, work_in
+from repos import SHOP, commit, work_in
 
 NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
 
@@ -213,9 +213,7 @@ def pairs(
 ) -> Iterator[Callable[..., Sequence[BothSides]]]:
     """A repository whose application is at its top, and pairs of two versions of a module."""
     assert bench.folder == tmp_path
-    project = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
-    files = {"pyproject.toml": project, ".python-version": "3.14\n", "main.py": MAIN}
-    root = work_in(tmp_path / "shop", {**files, "items.py": ITEMS}, monkeypatch)
+    root = work_in(tmp_path / "shop", {**SHOP, "main.py": MAIN, "items.py": ITEMS}, monkeypatch)
     with revisions.copies() as copies:
 
         def prepare(base: str, head: str, status: int = 200) -> Sequence[BothSides]:

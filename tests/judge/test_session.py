@@ -5,7 +5,7 @@ arithmetic: of threads that compute at once, of an import that is a part of a st
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, cast
@@ -80,8 +80,8 @@ def saved(folder: Path) -> Comparison:
         ({"slower": {ONE: 0.03}}, NAMES[:1], {}, "throughput", {ONE: WORSE}, 1, ""),
         ({"slower": {ONE: -0.03}}, NAMES[:1], {}, CPU, {ONE: BETTER}, 0, ""),
         # What instructions cost is decided by duets; what cannot be counted has these all the same.
-        ({"slower": {ONE: 0.25}}, NAMES[:2], {"seconds": 500.0}, INSTRUCTIONS,
-         {ONE: Verdict.DIFFERENT, TWO: SAME}, 1, ""),
+        *(({"slower": {ONE: grown}}, NAMES[:2], {"seconds": 500.0}, INSTRUCTIONS,
+           {ONE: Verdict.DIFFERENT, TWO: SAME}, int(grown > 0), "") for grown in (0.25, -0.25)),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
         # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
@@ -299,23 +299,6 @@ SHARED: Final = make_case("one/a", cores="shared", endpoint=COMPUTES, workers=2,
 FEWER: Final = SHARED.load.model_copy(update={"connections": 16})
 
 
-@dataclass
-class Machine(FakeInstruments):
-    """Launches of which each side answers so many requests a second, of 2 ms of CPU each."""
-
-    uncounted: str = "not counted"
-    rates: dict[str, float] = field(default_factory=dict)
-
-    def launch(self, part: SideCase) -> Launch:
-        self.now += 5
-        name = part.testbed.subject.root.name
-        self.launches.append(name)
-        rate = self.rates[name] * self.source.lognormvariate(0, 0.01)
-        cpu = 0.002 * self.source.lognormvariate(0, 0.01)
-        figures = {"throughput": rate, "response_p50": 32 / rate, CPU: cpu, "pss_steady": 5e7}
-        return ok(part.case.id, 0, figures).model_copy(update={"seconds": 5.0})
-
-
 def part(case: Case, name: str, cores: int) -> SideCase:
     own = tuple(range(cores))
     machine = MACHINE.model_copy(update={"server_cores": own, "client_cores": own})
@@ -325,7 +308,7 @@ def part(case: Case, name: str, cores: int) -> SideCase:
 @pytest.mark.parametrize("ratio", [0.7, 1.5])
 def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_path: Path) -> None:
     pairs = (Pair(part(SHARED, "base", 2), part(SHARED, "head", 2), "a choice"),)
-    fake = Machine(rates={"base": 1000.0, "head": 1000.0 * ratio})
+    fake = FakeInstruments(uncounted="not counted", rates={"base": 1000.0, "head": 1000.0 * ratio})
     actual = compared_by(fake, [SHARED], tmp_path, 600, pairs=pairs)
     # In pairs next to each other, and the order swapped from pair to pair.
     turns = [*zip(fake.launches[::2], fake.launches[1::2], strict=True)]

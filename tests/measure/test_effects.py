@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -64,8 +63,7 @@ def seen(
         "DUETBENCH_APP": "shop:app", "DUETBENCH_INTERFACE": interface,
     }  # fmt: skip
     client = Program(python, ["-P", "-m", PROGRAM], env)
-    ends = time.monotonic() + 60
-    with difference.start(client, seconds=seconds, ends=ends, patience=patience) as collect:
+    with difference.start(client, seconds, 60, patience) as collect:
         return collect()
 
 

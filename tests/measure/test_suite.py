@@ -24,6 +24,7 @@ from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
 from duetbench.effects.suite import Recording, SuiteEffects
 from duetbench.host import command
+from duetbench.judge.suites import by_endpoint
 from repos import git, work_in, write
 
 _PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
@@ -79,7 +80,7 @@ def sides(
 def _rows(seen: SuiteEffects, kinds: set[str]) -> dict[str, set[object]]:
     """The effects of some kinds by endpoint, those of Quart together."""
     rows: dict[str, set[object]] = {}
-    for endpoint in seen.rows:
+    for endpoint in by_endpoint(seen.pairs, seen.effects):
         name = _QUART if endpoint.name.startswith(_QUART) else endpoint.name
         rows.setdefault(name, set()).update(
             (effect.kind, effect.text, effect.place, effect.base, effect.head)
@@ -98,13 +99,13 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
     kinds = {"sql", "read", "log", "exception"}
     assert _rows(seen, kinds) == dict.fromkeys({*_ROUTES, _QUART}, expected)
     for route in _ROUTES:
-        (endpoint,) = (row for row in seen.rows if row.name == route)
+        (endpoint,) = (row for row in by_endpoint(seen.pairs, seen.effects) if row.name == route)
         cookies = {_COOKIE} if route == "GET /django/<kind>/" else set()
         assert {answer.what for answer in endpoint.effects.answers} == _ANSWERS | cookies
         (calls,) = (e for e in endpoint.effects.differ if e.kind == "function")
         assert calls.text == "price 10 → 3010"
         assert calls.place == "work.py"
-    assert seen.requests == 11 * 7
+    assert len(seen.pairs) == 11 * 7
     assert tuple(note for note in seen.notes if not note.startswith("not seen: ")) == (
         "1 of the tests fail on both sides: suite/api_others.py::test_that_fails",
         "1 of the tests are skipped: suite/api_others.py::test_that_is_skipped",
@@ -119,13 +120,14 @@ def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
     tests, base, head = sides
     copy = shutil.copytree(base, base.with_name("copy"))
     same = suite.compare(tests, base, copy, _quiet)
-    assert all(endpoint.effects.same for endpoint in same.rows)
+    assert all(effects.same for effects in same.effects.values())
     django = replace(tests, pytest=False, tests=["suite/api_django.py"])
     seen = suite.compare(django, head, base, _quiet)  # swapped
     expected = {(kind, text, place, b, a) for kind, text, place, a, b in _DONE}
     routes = {"GET /django/<kind>/", "GET /async/<kind>/", "GET /drf/<kind>/"}
     assert _rows(seen, {"sql", "read", "log"}) == dict.fromkeys(routes, expected)
-    assert seen.rows[0].effects.tests[0].startswith("suite.api_django.DjangoTest.test_")
+    first = by_endpoint(seen.pairs, seen.effects)[0]
+    assert first.effects.tests[0].startswith("suite.api_django.DjangoTest.test_")
 
 
 def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
@@ -231,7 +233,7 @@ def test_only_requests_that_are_the_same_ones_are_compared(
 
     monkeypatch.setattr(suite, "record", record)
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
-    assert (seen.requests, seen.notes) == (compared, notes)
+    assert (len(seen.pairs), seen.notes) == (compared, notes)
     assert seen.broken == ["test_0"] * (outcome == "failed")
 
 
@@ -251,7 +253,8 @@ def test_a_refusal_that_a_test_asks_for_is_only_different(
 
     monkeypatch.setattr(suite, "record", record)
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
-    (answer,) = seen.rows[0].effects.answers
+    (effects,) = seen.effects.values()
+    (answer,) = effects.answers
     assert answer.what == f"head answers status {status} instead of 200"
     assert answer.broken == broken
 
@@ -266,8 +269,9 @@ def test_a_random_answer_leads_a_test_no_other_way(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(suite, "record", record)
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
-    assert seen.requests == 2
-    assert [(e.text, e.base, e.head) for e in seen.rows[0].effects.differ] == [("a", 1, 2)]
+    assert len(seen.pairs) == 2
+    (row, *_) = by_endpoint(seen.pairs, seen.effects)
+    assert [(e.text, e.base, e.head) for e in row.effects.differ] == [("a", 1, 2)]
 
 
 def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
@@ -280,8 +284,8 @@ def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
 
     monkeypatch.setattr(suite, "record", record)
     seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
-    assert (seen.requests, seen.notes) == (1, (_APART.format(1),))
-    assert [row.effects.same for row in seen.rows] == [True]
+    assert (len(seen.pairs), seen.notes) == (1, (_APART.format(1),))
+    assert [effects.same for effects in seen.effects.values()] == [True]
 
 
 def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
@@ -293,7 +297,7 @@ def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest(
     ]
     made = [(_operation(n, **base), _operation(n, **head)) for n, (base, head) in enumerate(does)]
     pairs = {head.key: (base, head) for base, head in made}
-    (endpoint,) = suite.by_endpoint(pairs, {key: _compared(pair) for key, pair in pairs.items()})
+    (endpoint,) = by_endpoint(pairs, {key: _compared(pair) for key, pair in pairs.items()})
     assert (endpoint.name, endpoint.requests) == ("GET /item/{id}", 3)
     assert endpoint.effects.tests == ("test_2", "test_1")
     differ = {(e.text, e.base, e.head) for e in endpoint.effects.differ}

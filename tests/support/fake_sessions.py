@@ -13,6 +13,7 @@ import pytest
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
 from duetbench.core.errors import FlagName, InterruptedRun
+from duetbench.core.metrics import CPU
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.console import Console
@@ -49,6 +50,7 @@ class FakeInstruments(Real):
         failing: Cases whose head fails in every duet, and `failure`, how.
         stop: Number of the duet in which SIGINT arrives.
         uncounted: Why instructions are not counted.
+        rates: Requests that a side answers in a second if it is launched alone.
     """
 
     slower: Mapping[str, float] = field(default_factory=dict)
@@ -56,6 +58,7 @@ class FakeInstruments(Real):
     failure: str = "one after another"
     stop: int | None = None
     uncounted: str = ""
+    rates: Mapping[str, float] = field(default_factory=dict)
     now: float = 1000.0
     duet_log: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
@@ -85,16 +88,19 @@ class FakeInstruments(Real):
         before = figures(self.source)
         noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
         after = {key: value * noise[key] for key, value in before.items()}
-        after["server_cpu_per_request"] *= ratio
+        after[CPU] *= ratio
         after["throughput"] /= ratio
         return make_duet(name, order, before, after, head_first=head_first)
 
     def launch(self, part: SideCase) -> Launch:
-        """Return a throughput equal to the number of the launch, which distinguishes the sides."""
-        self.launches.append(part.testbed.subject.root.name)
+        """Launch a side that answers so many requests a second, of 2 ms of CPU each."""
         self.now += 5
-        number = len(self.launches)
-        return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(update={"seconds": 5})
+        name = part.testbed.subject.root.name
+        self.launches.append(name)
+        rate = self.rates.get(name, 1000.0) * self.source.lognormvariate(0, 0.01)
+        cpu = 0.002 * self.source.lognormvariate(0, 0.01)
+        figures = {"throughput": rate, "response_p50": 32 / rate, CPU: cpu, "pss_steady": 5e7}
+        return ok(part.case.id, 0, figures).model_copy(update={"seconds": 5.0})
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float = 0.0

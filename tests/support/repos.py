@@ -74,6 +74,13 @@ def asgi(top: str, body: str, kind: str = "text/plain") -> str:
     return top + ASGI.replace("BODY", body.strip()).replace("KIND", kind)
 
 
+SHOP: Final = {
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n',
+    ".python-version": "3.14\n",
+}
+"""Files of a project of somebody's, without an application."""
+
+
 def git(root: Path, *arguments: str) -> str:
     """Run git as the user Nobody; return its output."""
     who = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.invalid")

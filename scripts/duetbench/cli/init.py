@@ -21,6 +21,7 @@ from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.effects import suite
+from duetbench.effects.activity import BAD
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
@@ -146,7 +147,7 @@ def _run_tests(
     made = seen.operations.values()
     if not made:
         raise UsageError(f"--tests: {suite.NO_CLIENT}")
-    failed = sum(outcome in suite.BAD for outcome in seen.outcomes.values())
+    failed = sum(outcome in BAD for outcome in seen.outcomes.values())
     endpoints = len({operation.endpoint for operation in made})
     console.say(
         f"{quantity(len(seen.outcomes), 'test')}, of which {failed:,} fail: "

@@ -15,23 +15,17 @@ if TYPE_CHECKING:
 PROGRAM = "duetbench.effects.program"
 """The module that observes, in a process of its own."""
 
-SECONDS = "seconds"
-"""Key of the plan with the seconds that measuring memory may take."""
-
-PATIENCE = "patience"
-"""Key of the plan with the seconds that the first answer to each path may take."""
-
 OUT = "DUETBENCH_SUITE"
 """The variable with the file for what requests of tests do."""
 
 SECRETS = "secrets.json"
 """The file beside `OUT` with texts that nobody may see, and their names."""
 
-CALL = "--call"
-"""The option before functions to call, in place of a runner of tests."""
+CALL, COUNT = "--call", "--count"
+"""Options in place of a runner of tests: before functions to call, or one to call and count."""
 
-COUNT = "--count"
-"""The option before a function whose instructions are counted."""
+BAD = "failed", "error"
+"""How tests end that fail."""
 
 Event = tuple[str, str, str]
 """Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
@@ -76,10 +70,6 @@ class Activity:
     kept: KeptMemory | None = None
     plans: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     hide: Callable[[str], str] = str
-
-    @property
-    def entered(self) -> frozenset[Name]:
-        return frozenset((file, name) for file, name, _ in self.functions)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -146,8 +136,3 @@ class Operation:
     def endpoint(self) -> str:
         """Its method and route: `GET /items/{id}`."""
         return f"{self.method} {self.route}"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return {**vars(self), "did": self.did.fields}

@@ -83,14 +83,11 @@ def _body(base: Sequence[Reply], head: Sequence[Reply]) -> str:
     try:
         texts = [[*map(_text, side)] for side in (base, head)]
     except (ValueError, zlib.error):
+        if not any(_moved(name, base, head) for name in ("digest", "length")):
+            return ""
         sizes = f"{base[0]['length']:,} → {head[0]['length']:,}"
-        what = (
-            f"head's answer differs, {sizes} bytes ({packing})"
-            if packing
-            else f"head answers other bytes, {sizes}"
-        )
-        moved = any(_moved(name, base, head) for name in ("digest", "length"))
-        return what if moved else ""
+        packed = f"head's answer differs, {sizes} bytes ({packing})"
+        return packed if packing else f"head answers other bytes, {sizes}"
     try:
         sides, noun = [[*map(json.loads, side)] for side in texts], "rows"
     except ValueError:

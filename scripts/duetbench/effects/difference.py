@@ -33,14 +33,12 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import CountError, LaunchError, UsageError
 from duetbench.core.model import EffectKind
 from duetbench.core.text import short
-from duetbench.effects import activity, answers
+from duetbench.effects import answers
 from duetbench.effects.activity import PROGRAM, Activity, Name
 
 SECONDS: Final = 60.0
-"""Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
-
-It is longer where the application may take longer to start.
-"""
+"""Time limit for the requests of a case, which take 1 to 3 s, mostly for imports; longer where the
+application may take longer to start."""
 
 EARLY: Final = 15.0
 """Seconds within which a failure may be due to the other side at the same time.
@@ -114,7 +112,7 @@ def observe(pairs: Sequence[BothSides], *, seconds: float = math.inf) -> Seen:
                 )
             continue
         seen.effects[name], both = outcome
-        seen.entered[name] = both.entered
+        seen.entered[name] = frozenset((file, name) for file, name, _ in both.functions)
         if seen.effects[name].same and both.loaded is not None:
             seen.loaded[name] = frozenset(both.loaded)
     return seen
@@ -152,9 +150,9 @@ def _look(pair: BothSides, ends: float, *, at_once: bool) -> tuple[_Both, Effect
     if effects.same or _varies(effects):
         return both, effects
     # Memory is measured again where it differs: another process need not keep it.
-    memory = bool(effects.leaks or effects.repairs)
+    memory = _MEMORY * bool(effects.leaks or effects.repairs)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
-    again = _attempt(pair, _MEMORY * memory, ends, at_once)
+    again = _attempt(pair, memory, ends, at_once)
     both = both[0].with_(again[0]), both[1].with_(again[1])
     return both, compare(*both)
 
@@ -197,13 +195,12 @@ def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Bot
         if len(problems) == len(SIDES) and all(problem.kind == "login" for problem in problems):
             raise UsageError(short(str(problems[1])))
         raise problems[0]
-    base, head = seen
     for name, side in zip(SIDES, seen, strict=True):
         for unseen, recorded in zip(side.alone, side.answers, strict=True):
             if difference := answers.difference(unseen, recorded):
                 what = side.hide(difference[0])
                 raise CountError(f"{name} answers something else while it is observed: {what}")
-    return base, head
+    return seen[0], seen[1]
 
 
 def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Callable[[], Activity]:
@@ -214,21 +211,21 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     if timeout <= 0:
         raise CountError(NO_TIME)
     client = stack.enter_context(program(side, PROGRAM))
-    ends = time.monotonic() + timeout
-    return stack.enter_context(start(client, seconds=memory, ends=ends, patience=patience))
+    return stack.enter_context(start(client, memory, timeout, patience))
 
 
 @contextmanager
 def start(
-    client: Program, *, seconds: float, ends: float, patience: float
+    client: Program, memory: float, timeout: float, patience: float
 ) -> Iterator[Callable[[], Activity]]:
-    """Start to observe requests until `ends` by the monotonic clock at most; leaving ends it.
+    """Start to observe requests for at most `timeout` s; leaving ends it.
 
-    Memory is measured for at most some `seconds`. `patience` are the seconds in which the first
-    answer to a path must have ended; 0: any. The callable waits for what was seen, without the
-    memory if the process does not survive that. CountError, with the reason: nothing was seen.
+    Memory is measured for about `memory` s. `patience` are the seconds in which the first answer to
+    a path must have ended; 0: any. The callable waits for what was seen, without the memory if the
+    process does not survive that. CountError, with the reason: nothing was seen.
     """
-    with inside.start(client, {activity.PATIENCE: patience, activity.SECONDS: seconds}) as process:
+    ends = time.monotonic() + timeout
+    with inside.start(client, {"patience": patience, "seconds": memory}) as process:
 
         def read() -> Activity:
             try:
@@ -256,12 +253,13 @@ def compare(base: Activity, head: Activity) -> Effects:
         rounds = [{round_.total() / paths for round_ in side} for side in both]
         if kind == "function":  # a few calls more or less are no other work
             rounds = [_typical(figures) for figures in rounds]
-        names = [name for name, figures in zip(SIDES, rounds, strict=True) if len(figures) > 1]
-        if names:
-            spread = (
-                f"{min(figures):g} to {max(figures):g}" for figures in rounds if len(figures) > 1
-            )
-            unsteady[kind] = ", ".join(map("{} in {}".format, spread, names))
+        varies = [
+            f"{min(figures):g} to {max(figures):g} in {name}"
+            for name, figures in zip(SIDES, rounds, strict=True)
+            if len(figures) > 1
+        ]
+        if varies:
+            unsteady[kind] = ", ".join(varies)
             continue
         old, new = totals[kind] = rounds[0].pop(), rounds[1].pop()
         if kind != "function":

@@ -195,14 +195,12 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     *(("pymemcache.client.base", f"Client.{name}", "cache", lambda v: plain(v["name"]))
       for name in ("_fetch_cmd", "_store_cmd")),
     ("pymemcache.client.base", "Client._misc_cmd", "cache", lambda v: plain(v["cmd_name"])),
-    *((module, f"BaseCursor.{name}", "sql", itemgetter("query"))
-      for module in ("psycopg._cursor_base", "psycopg.cursor")
+    *(("psycopg.cursor", f"BaseCursor.{name}", "sql", itemgetter("query"))
       for name in ("_execute_gen", "_stream_send_gen", "_executemany_gen_pipeline",
                    "_executemany_gen_no_pipeline")),
     *((module, "ServerCursorMixin._declare_gen", "sql", itemgetter("query"))
       for module in ("psycopg._server_cursor_base", "psycopg.server_cursor")),
-    *((module, "BaseConnection._exec_command", "sql", itemgetter("command"))
-      for module in ("psycopg._connection_base", "psycopg.connection")),
+    ("psycopg.connection", "BaseConnection._exec_command", "sql", itemgetter("command")),
     ("psycopg.connection", "Connection.connect", "connect", lambda _: "PostgreSQL"),
     ("psycopg.connection_async", "AsyncConnection.connect", "connect", lambda _: "PostgreSQL"),
     ("psycopg2", "connect", "connect", lambda _: "PostgreSQL"),
@@ -226,9 +224,9 @@ COMPILED = tuple(
 )
 """Methods of compiled classes that send statements; the object's `query` is then the last one."""
 
-SEND_ONE = "execute", "executemany"
-SEND = *SEND_ONE, "executescript"
-"""Methods of sqlite3 that send statements; those that send one may report more: they count once."""
+SCRIPT = "executescript"
+SEND = "execute", "executemany", SCRIPT
+"""Methods of sqlite3 that send statements: but for a script, one, whatever is reported of it."""
 
 LOGGED = "_quote_params_for_last_executed_query"
 """Function of Django that sends a statement to SQLite for its own log of statements, with DEBUG."""

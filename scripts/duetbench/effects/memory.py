@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from duetbench.app.inside.program import times_of
+
 FRAMES = 16  # of the place of an allocation
 LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many are made
 
@@ -109,11 +111,8 @@ def _line(make: Callable[[], object], place: tracemalloc.Frame, file: Callable[[
 
 def seconds_of(work: Callable[[], object], times: int) -> float:
     """Measure the seconds of some work: core time, or a third of the time that it waits."""
-    wall, core = time.perf_counter(), time.process_time()
-    for _ in range(times):
-        work()
-    took = time.process_time() - core, (time.perf_counter() - wall) / 3
-    return max(*took, 1e-9) / times
+    wall, core = times_of(work, times)
+    return max(core, wall / 3, 1e-9 / times)
 
 
 def _snapshots(

@@ -25,7 +25,7 @@ from duetbench.app.inside.phases import private, run, write
 from duetbench.app.inside.request import REPORT, REQUEST, Answer, checkout, to_texts
 from duetbench.core.text import hider
 from duetbench.effects import libraries, memory
-from duetbench.effects.activity import PATIENCE, SECONDS, Event, Reply
+from duetbench.effects.activity import Event, Reply
 from duetbench.effects.recorder import Recorder, Round, activity, describe
 
 ROUNDS = 4
@@ -37,9 +37,12 @@ _FEWEST = 20  # rounds that the memory must have time for
 
 
 def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Record requests, then measure their memory; the fields of an `Activity`."""
+    """Record requests, then measure their memory; the fields of an `Activity`.
+
+    The plan has the `patience` for the first answer to each path, and for memory `seconds`.
+    """
     folder = Path.cwd()
-    requests, patience, budget = _Requests(), plan[PATIENCE], plan[SECONDS]
+    requests, patience, budget = _Requests(), plan["patience"], plan["seconds"]
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.

@@ -295,7 +295,7 @@ class Recorder:
         if words[0] == "sql":
             method, sent = self._sending.get(thread, ("", []))
             # Another row of many, what a trigger does, a table that is an index.
-            if sent and (method in libraries.SEND_ONE or sent[-1][0] == text):
+            if sent and (method != libraries.SCRIPT or sent[-1][0] == text):
                 return
             sent.append((text, words[1]))
         self._add(*words)

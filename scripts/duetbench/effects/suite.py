@@ -10,10 +10,10 @@ import functools
 import itertools
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,38 +23,29 @@ from duetbench.app.inside.process import Program
 from duetbench.app.project_tests import Suite
 from duetbench.core.comparison import (
     SIDES,
-    AnswerDifference,
     Effects,
     KeptMemory,  # noqa: F401 - a type of `Activity`
     RequestEffect,
 )
 from duetbench.core.errors import LaunchError, SetupError
-from duetbench.core.model import EffectKind
-from duetbench.core.text import hider, short
+from duetbench.core.text import hider, short, some
 from duetbench.effects import answers, difference
-from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Activity, Operation
+from duetbench.effects.activity import BAD, CALL, COUNT, OUT, SECRETS, Activity, Operation
 from duetbench.host import command, paths
 from duetbench.host.process_session import Session
 
 PROGRAM: Final = "duetbench.effects.suite_program"
 """The plug-in of pytest, and the program that starts other runners."""
 
-BAD: Final = "failed", "error"
-"""How tests end that fail."""
-
 NO_CLIENT: Final = "no test makes a request by a client that is known here"
 _NO_CALL: Final = "no call came to an end"
 
 _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
-_MOST_ANSWERS: Final = 3  # of one endpoint
 _CALLS: Final = 0.1  # relative change of calls that counts though no function of the project moved
 _LOOKS: Final = ((1, 0), (0, 1), (1, 0))
-"""The order of the sides in further looks: what comes with the order differs between them.
-
-So many since a suite has many requests: of those that do something once a second, some differ alike
-in two looks by chance.
-"""
+"""The order of the sides in further looks: what comes with the order differs between them. Of the
+many requests of a suite that do something once a second, some differ alike in two by chance."""
 _ERROR: Final = re.compile(r"^(?:E {3}|ERROR: )(?=\S)(.+)", re.MULTILINE)
 
 _OPERATION: Final = TypeAdapter(Operation)
@@ -102,37 +93,22 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What requests of tests to one route of an application do.
-
-    Attributes:
-        name: `GET /items/{id}`.
-        effects: What differs in any of its requests; each figure from where it differs most.
-        requests: How many there are on both sides.
-        state: Whether only one side has it: `new` or `gone`.
-    """
-
-    name: str
-    effects: Effects
-    requests: int
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class SuiteEffects:
-    """What was seen of all endpoints, the ones that differ first.
+    """What was seen of the requests that both sides made.
 
     Attributes:
+        effects: What differs between both sides of each of the `pairs`.
+        endpoints: All that a side requested, compared or not.
+        tests: How many head has.
         broken: Tests that fail on head only.
-        lost: Endpoints of which no request was compared.
     """
 
-    rows: Sequence[Row]
-    tests: int
-    requests: int
-    broken: Sequence[str]
-    lost: Sequence[str]
-    notes: Sequence[str]
+    pairs: Mapping[Key, Pair] = field(default_factory=dict)
+    effects: Mapping[Key, Effects] = field(default_factory=dict)
+    endpoints: frozenset[str] = frozenset()
+    tests: int = 0
+    broken: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
@@ -141,7 +117,15 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
         out, log = folder / "requests.jsonl", folder / "log"
         private = suite.private()
         (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-        _run(_argv(suite, only), {**suite.environment(place), OUT: str(out)}, place, log, tick)
+        env = {**suite.environment(place), OUT: str(out)}
+        try:
+            with Session.start(
+                _argv(suite, only), role="command", cores=None, env=env, cwd=place, log=log
+            ) as session:
+                while session.wait(_POLL) is None:
+                    tick(command.last_line(log))
+        except LaunchError as error:
+            raise SetupError(f"the tests: {error.detail}") from error
         hide, lines = hider(private), out.read_bytes().splitlines() if out.exists() else []
         ends = json.loads(lines.pop()) if lines else {}
         said = hide(_last_words(command.read_log(log))).replace(f"{place}/", "")
@@ -171,17 +155,6 @@ def _argv(suite: Suite, only: Sequence[str]) -> list[str]:
     return [str(suite.python), "-m", PROGRAM, "manage.py", "test", "--noinput", *labels]
 
 
-def _run(argv: Sequence[str], env: Mapping[str, str], place: Path, log: Path, tick: Tick) -> None:
-    try:
-        with Session.start(
-            argv, role="command", cores=None, env=env, cwd=place, log=log
-        ) as session:
-            while session.wait(_POLL) is None:
-                tick(command.last_line(log))
-    except LaunchError as error:
-        raise SetupError(f"the tests: {error.detail}") from error
-
-
 def _last_words(text: str) -> str:
     """Return the last words of a run, or the last error that pytest shows before its summary."""
     words = command.last_words(text)
@@ -209,7 +182,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     first = first[0].named_as(first[1]), first[1]
     pairs = dict(_matched(first))
     looks = {key: [pair] for key, pair in pairs.items()}
-    effects = {key: _differs(pair) for key, pair in pairs.items()}
+    effects = {k: difference.compare(old.did, new.did) for k, (old, new) in pairs.items()}
     for order, inside in itertools.product(_LOOKS, (True, False)):
         # Apart: tests that do more would fill caches of libraries for those that only find them so.
         moved = [
@@ -236,13 +209,12 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         for key in _until_they_part(first, effects)
     }
     pairs = {key: pairs[key] for key in effects}
-    rows = tuple(by_endpoint(pairs, effects))
-    made = {operation.endpoint for side in first for operation in side.operations.values()}
+    made = (operation.endpoint for side in first for operation in side.operations.values())
     return SuiteEffects(
-        rows,
+        pairs,
+        effects,
+        frozenset(made),
         tests=len(after),
-        requests=len(pairs),
-        lost=sorted(made - {row.name for row in rows}),
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs, calls=bool(suite.calls))),
     )
@@ -268,10 +240,6 @@ def _is_inside(differ: Sequence[RequestEffect]) -> bool:
 def _function(test: str) -> str:
     """Return the name of a test without its parameters."""
     return test.partition("[")[0]
-
-
-def _differs(pair: Pair) -> Effects:
-    return difference.compare(*(operation.did for operation in pair))
 
 
 def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
@@ -310,7 +278,7 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     have to move the same way, but only figures of the others must differ by more between the sides
     than within one: what the clock decides could part them by chance.
     """
-    later = [_differs(look) for look in looks[1:]]
+    later = [difference.compare(old.did, new.did) for old, new in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
         known = [other for seen in later if (other := _counterpart(effect, seen))]
@@ -344,64 +312,6 @@ def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:
     return next(same, None)
 
 
-def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Sequence[Row]:
-    """Return one row for each method and route, those that differ first."""
-    groups: dict[str, list[Key]] = defaultdict(list)
-    for key, (old, new) in pairs.items():
-        groups[(old if old.routed and not new.routed else new).endpoint].append(key)
-    rows = []
-    for name, keys in groups.items():
-        moved = sorted(
-            (key for key in keys if not effects[key].same),
-            key=lambda key: _size(effects[key]),
-            reverse=True,
-        )
-        joined = _joined([(pairs[key][1], effects[key]) for key in moved or keys[:1]])
-        routed = [{pairs[key][side].routed for key in keys} for side in (0, 1)]
-        state = "new" if routed == [{False}, {True}] else "gone" * (routed == [{True}, {False}])
-        rows.append(Row(name, joined, len(keys), state))
-    return sorted(rows, key=lambda row: _size(row.effects), reverse=True)
-
-
-def _size(effects: Effects) -> tuple[bool, bool, int, float]:
-    """How much differs, in an order for readers: kinds that tell more are larger."""
-    broken = any(answer.broken for answer in effects.answers)
-    ranks = ((-difference.KINDS.index(e.kind), _rise(e)) for e in effects.differ)
-    return broken, bool(effects.answers), *max(ranks, default=(-len(difference.KINDS), 0.0))
-
-
-def _joined(moved: Sequence[tuple[Operation, Effects]]) -> Effects:
-    """Join what requests to one endpoint do differently; each figure from where it is largest."""
-    differ: dict[tuple[EffectKind, str], RequestEffect] = {}
-    totals: dict[EffectKind, tuple[float, float]] = {}
-    replies: dict[str, AnswerDifference] = {}
-    for operation, effects in moved:
-        for effect in effects.differ:
-            key = effect.kind, "" if effect.kind == "function" else effect.text
-            differ[key] = max(differ.get(key, effect), effect, key=_rise)
-        kinds = {effect.kind for effect in effects.differ}
-        for kind, (old, new) in effects.totals.items():
-            both = (old if kind in kinds else new), new  # what is not reliably otherwise is not
-            totals[kind] = max(
-                totals.get(kind, both), both, key=lambda ends: abs(ends[1] - ends[0])
-            )
-        for answer in effects.answers:
-            replies.setdefault(answer.what, answer.model_copy(update={"path": operation.path}))
-    return moved[0][1].model_copy(
-        update={
-            "differ": tuple(sorted(differ.values(), key=lambda e: difference.KINDS.index(e.kind))),
-            "totals": totals,
-            "answers": tuple(replies.values())[:_MOST_ANSWERS],
-            "tests": tuple(dict.fromkeys(op.test for op, effects in moved if not effects.same)),
-            "unmeasured": "",  # each request is made once
-        }
-    )
-
-
-def _rise(effect: RequestEffect) -> float:
-    return abs(effect.head - effect.base)
-
-
 def _notes(
     sides: Sequence[Recording], pairs: Mapping[Key, object], *, calls: bool
 ) -> Iterator[str]:
@@ -415,8 +325,7 @@ def _notes(
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):
         if names:
-            shown = ", ".join(names[:_MOST_SHOWN]) + ", …" * (len(names) > _MOST_SHOWN)
-            yield f"{len(names):,} of the {noun} {what}: {short(shown)}"
+            yield f"{len(names):,} of the {noun} {what}: {short(some(names, _MOST_SHOWN))}"
     mixed = sum(operation.mixed for operation in sides[1].operations.values())
     if mixed:
         yield f"{mixed:,} requests that tests make at the same time are not compared"

@@ -36,32 +36,28 @@ from duetbench.app.inside import phases
 from duetbench.app.inside.program import unit_of
 from duetbench.core.text import hider
 from duetbench.effects import libraries
-from duetbench.effects.activity import CALL, COUNT, OUT, SECRETS, Operation
+from duetbench.effects.activity import BAD, CALL, COUNT, OUT, SECRETS, Operation
 from duetbench.effects.recorder import Recorder, Round, activity, describe
 
 _LONGEST = 100_000  # bytes of a request that are kept
 _RAISED = 500  # what a server answers if the application raises
 _VARYING = re.compile(r"(?<=/)(\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,})(?=/|$)")
 _PHASES = {"_callSetUp": "setup", "_callTestMethod": "call", "_callTearDown": "teardown"}
-_WORSE = ("failed", "error")
-
-_inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 Response = tuple[int, Iterable[tuple[str, str]], bytes]
+
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 
 @dataclass
 class Request:
-    """A request under way; no response: the application raised an exception.
-
-    `body` is None if it is not known.
-    """
+    """A request under way; `body` is None if it is not known."""
 
     route: str = ""
     query: str = ""
     content_type: str = ""
     body: bytes | None = b""
-    response: Response | None = None
+    response: Response = _RAISED, (), b""
 
     def read(self, environ: Any) -> None:
         """Take what a WSGI client sends, which stays to be read."""
@@ -134,7 +130,7 @@ class Log:
     def note(self, test: str, outcome: str) -> None:
         """Note how a part of a test ended; of several the worst counts."""
         known = self.outcomes.get(test, "")
-        if known not in _WORSE and (outcome != "passed" or not known):
+        if known not in BAD and (outcome != "passed" or not known):
             self.outcomes[test] = outcome
 
     def wrap(self) -> None:
@@ -147,8 +143,9 @@ class Log:
                 setattr(kind, name, functools.wraps(vars(kind)[name])(wrap(self, vars(kind)[name])))
 
     def _add(self, request: Request, method: str, path: str, round_: Round) -> None:
-        response = request.response or (_RAISED, (), b"")
-        reply = describe(*response, self._folder, libraries.hide)
+        reply = describe(*request.response, self._folder, libraries.hide)
+        body = request.body
+        sent = None if body is None or len(body) > _LONGEST else body.decode("latin-1")
         # Exceptions inside libraries tell which of their caches other tests have filled.
         events = [event for event in round_.events if event[0] != "library exception"]
         self._unseen.update(self._recorder.unseen)  # a runner's settings end before it
@@ -164,7 +161,7 @@ class Log:
             mixed=self._mixed,
             query=libraries.hide(request.query),
             content_type=request.content_type,
-            body=_text_of(request.body),
+            body=sent and libraries.hide(sent),
             did=activity(
                 [round_._replace(events=events)],
                 paths=[path],
@@ -172,15 +169,11 @@ class Log:
                 plans=self._recorder.plans,
             ),
         )
-        self._write(operation.fields)
+        self._write({**vars(operation), "did": operation.did.fields})
 
     def _write(self, fields: dict[str, Any]) -> None:
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
-
-
-def _text_of(body: bytes | None) -> str | None:
-    return None if body is None or len(body) > _LONGEST else libraries.hide(body.decode("latin-1"))
 
 
 # Clients: each wrapper takes the log and the method, and returns what replaces the method.

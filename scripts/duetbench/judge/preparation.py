@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from packaging.utils import canonicalize_name
 
@@ -335,13 +335,17 @@ def side_of(
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():
         stacks.compile_code(part.subject.code, python)
-    record = SideRecord(
-        label=part.state.label,
+    record = record_of(
+        part.state,
         kind=part.kind,
-        commit=part.state.commit or None,
-        dirty=part.state.dirty,
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
         interpreters=tuple(testbed.interpreters.values()),
         words=part.words,
     )
     return Side(record, testbed, tuple(cases), part.state.tree)
+
+
+def record_of(state: Revision, **more: Any) -> SideRecord:
+    """Record a side of a comparison; `more` are the other fields."""
+    known = {"label": state.label, "commit": state.commit or None, "dirty": state.dirty}
+    return SideRecord.model_validate({**known, **more})

@@ -54,17 +54,8 @@ _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 _PORT_SECONDS: Final = 0.002  # between looks at a port: 0.4 % of half a second
 
 
-def perform(
-    side: SideCase,
-    log: Path,
-    *,
-    number: int = 0,
-    order: int = 0,
-) -> Launch:
-    """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
-
-    `number` is the launch's round, `order` its place in the run.
-    """
+def perform(side: SideCase, log: Path) -> Launch:
+    """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`."""
     metrics: dict[str, float] = {}
     with Serving(side, log) as serving, serving.blamed():
         serving.start()
@@ -73,7 +64,7 @@ def perform(
         serving.verify(1 if side.case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
         metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
-    return serving.result(metrics, number, order)
+    return serving.result(metrics)
 
 
 def start(side: SideCase, log: Path) -> Launch:
@@ -87,10 +78,8 @@ def start(side: SideCase, log: Path) -> Launch:
         serving.start()
         serving.await_port(_PORT_SECONDS)
         serving.log_in()
-        request, timeout = serving.request, serving.case.ready_timeout
-        where = f"{request.method} {request.path}, the first request"
-        with verify.connect(serving.port, timeout) as connection:
-            verify.ask(connection, request, request.path, where, timeout)
+        with verify.connect(serving.port, serving.case.ready_timeout) as connection:
+            verify.ask(connection, serving.request, serving.request.path, ", the first request")
         seconds = time.monotonic() - serving.session.started
         if serving.case.workers > 1:  # the others may still start
             serving.meet()
@@ -205,10 +194,9 @@ class Observation(Facts):
             paths = verify.choose_paths(serving.request)
             path = paths[self.checks % len(paths)]
             self.checks += 1
-            where = f"{serving.request.method} {path}, under load"
             # A connection of its own, so that all workers get some.
             with verify.connect(serving.port, load.timeout) as connection:
-                verify.ask(connection, serving.request, path, where, load.timeout)
+                verify.ask(connection, serving.request, path, ", under load")
         return False
 
     def end(self) -> None:

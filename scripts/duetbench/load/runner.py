@@ -61,9 +61,9 @@ def launch_all(
     paths.keep_newest_logs(testbed.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
 
-    def launch(case: Case, number: int, order: int) -> Launch:
+    def launch(case: Case) -> Launch:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return perform(SideCase(case, testbed), log, number=number, order=order)
+        return perform(SideCase(case, testbed), log)
 
     progress = Progress(console)
     return execute(plan, start, launch, results=results, progress=progress, missing=missing)
@@ -95,7 +95,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
 def execute(
     plan: Plan,
     header: Run,
-    perform: Callable[[Case, int, int], Launch],
+    perform: Callable[[Case], Launch],
     *,
     results: Path,
     progress: Progress,
@@ -103,8 +103,8 @@ def execute(
 ) -> tuple[Run, Path]:
     """Do all launches of `plan`; `header` is its run without results.
 
-    `perform` does a launch of a case, given its round and its place in the sequence, and raises
-    only `InterruptedRun`. `missing` cases have a reason, and no launch.
+    `perform` does a launch of a case, and raises only `InterruptedRun`. `missing` cases have a
+    reason, and no launch.
 
     InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
     RecordError: the run could not be saved at its end; earlier failures are only reported.
@@ -137,7 +137,9 @@ def execute(
     try:
         for order, (case, number) in enumerate(steps):
             progress.work(case.id, order, sum(left[order:]))
-            launches.append(launch := perform(case, number, order))
+            launches.append(
+                launch := perform(case).model_copy(update={"round": number, "order": order})
+            )
             if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
                 progress.say(_line(launch, len(steps)))
             try:

@@ -188,9 +188,9 @@ class Serving:
         login = self.workspace.login
         if login is None or self.workspace.identity:
             return
-        where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
-        with verify.connect(self.port, timeout) as connection:
-            answer, _ = verify.exchange(connection, login, login.path, where, timeout)
+        where = f"--login {login.method} {login.path}"
+        with verify.connect(self.port, self.case.load.timeout) as connection:
+            answer, _ = verify.exchange(connection, login, login.path, where)
         headers = answer.headers.multi_items()
         try:
             given = identify(
@@ -271,12 +271,12 @@ class Serving:
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
             )
 
-    def result(self, metrics: dict[str, float], number: int = 0, order: int = 0) -> Launch:
+    def result(self, metrics: dict[str, float]) -> Launch:
         """The launch that has ended, with its figures if it did not fail."""
         return Launch(
             case=self.case.id,
-            round=number,
-            order=order,
+            round=0,
+            order=0,
             started=self.started,
             seconds=time.monotonic() - self.began,
             status=Status.FAILED if self.failed else Status.OK,

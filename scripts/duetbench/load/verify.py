@@ -75,22 +75,15 @@ def verify(
     """
     first, *others = choose_paths(endpoint)
     with connect(port, timeout) as connection:
-        return [
-            ask(connection, endpoint, path, f"{endpoint.method} {path}", timeout)
-            for path in [first] * max(1, repeats) + others
-        ]
+        paths = [first] * max(1, repeats) + others
+        return [ask(connection, endpoint, path) for path in paths]
 
 
-def ask(
-    connection: HTTPConnection,
-    endpoint: Endpoint,
-    path: str,
-    where: str,
-    timeout: float,
-) -> Answer:
-    """Send one request, and check its answer; LaunchError as `verify`."""
+def ask(connection: HTTPConnection, endpoint: Endpoint, path: str, when: str = "") -> Answer:
+    """Send one request, and check its answer; LaunchError as `verify`, which says `when` it was."""
+    where = f"{endpoint.method} {path}{when}"
     began, core = time.perf_counter(), time.thread_time()
-    answer, size = exchange(connection, endpoint, path, where, timeout)
+    answer, size = exchange(connection, endpoint, path, where)
     seconds = time.perf_counter() - began
     waited = seconds - (time.thread_time() - core)
     check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
@@ -120,11 +113,7 @@ def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]
 
 
 def exchange(
-    connection: HTTPConnection,
-    endpoint: Endpoint,
-    path: str,
-    where: str,
-    timeout: float,
+    connection: HTTPConnection, endpoint: Endpoint, path: str, where: str
 ) -> tuple[httpx.Response, int]:
     """Send a request; return its answer, and the bytes of the body as sent; LaunchError if none."""
     # The headers that the generator sends, and no others: an answer may depend on any.
@@ -138,7 +127,7 @@ def exchange(
         if body:
             connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
-        reply, sent = receive(connection, where, timeout)
+        reply, sent = receive(connection, where, connection.timeout or 0.0)
         # httpx decompresses the body.
         answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, HTTPException, httpx.DecodingError) as error:
@@ -151,7 +140,7 @@ def exchange(
 
 
 def connect(port: int, timeout: float) -> closing[HTTPConnection]:
-    """Provide a connection to a server, which it opens for its first request."""
+    """Provide a connection to a server, opened by the first request; answers have `timeout` s."""
     return closing(HTTPConnection("127.0.0.1", port, timeout=timeout))
 
 

@@ -77,9 +77,9 @@ def prepare() -> Unit:
 
 def unit_of(call: Callable[[], object], turns: int = 1) -> Unit:
     """Choose how many calls to count, of which so many in turn differ from each other."""
-    calls, (seconds, work) = 1, _times(call, turns)
+    calls, (seconds, work) = 1, times_of(call, turns)
     if work < SLOW:  # it may seem to wait because another process has the core
-        seconds, work = min((seconds, work), *(_times(call, turns) for _ in range(4)))
+        seconds, work = min((seconds, work), *(times_of(call, turns) for _ in range(4)))
     slow = seconds >= SLOW
     if not slow:
         entered = sum(_count_calls(call) for _ in range(turns)) / turns
@@ -111,8 +111,8 @@ def _count_calls(request: Callable[[], object]) -> int:
     return calls
 
 
-def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
-    """Wall and core time of a request, s: the mean over `calls` calls."""
+def times_of(request: Callable[[], object], calls: int) -> tuple[float, float]:
+    """Measure wall and core time of a request, s: the mean over `calls` calls."""
     wall, work = time.perf_counter(), time.process_time()
     for _ in range(calls):
         request()

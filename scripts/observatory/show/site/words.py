@@ -78,7 +78,7 @@ def logarithmic(ratios: Iterable[float]) -> Callable[[float], float]:
     reach = min(farthest, math.log(_FARTHEST)) or 1.0
 
     def place(ratio: float) -> float:
-        share = math.log(ratio) / reach if ratio > 0 else -1.0
+        share = math.log(ratio) / reach if ratio > 0 else -math.inf
         return round(50 + 45 * min(1.05, max(-1.05, share)), 2)
 
     return place
