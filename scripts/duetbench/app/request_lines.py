@@ -2,24 +2,22 @@
 
     GET /items/7
     /items/{1..1000}
-    GET /items/{1..1000} 3 /search?q={@words.txt} 1
+    GET /items/{1..1000} /search?q={@words.txt}
     POST /orders @order.json
     POST /orders {"item": 7}
 
 A line has a method (default: GET), one or more paths, and a body: a file's, or the rest of the
 line. In a path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a
-file. A whole number after a path is its share of the requests, however many paths it stands for.
-Without one, each path that it stands for has a share of 1. Of more than 10,000 paths, as many are
-drawn, the same ones each time.
+file; there are at most 10,000 paths. Each path has the same share of the requests; one that is
+repeated has more.
 """
 
 import itertools
 import json
 import math
 import mimetypes
-import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -30,16 +28,14 @@ from duetbench.core.model import Endpoint
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
-"""Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
+"""Most paths of one endpoint."""
 
-FOLDER: Final = "duetbench-requests"
-"""Folder of a repository for bodies of requests that its tests make."""
-
-_FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
+_LONGEST_BODY: Final = 4_000
+"""Characters of a body that a line contains: a longer one belongs in a file."""
 
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
-_PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
+_PATH: Final = re.compile(r"(/\S*)\s*")
 _FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _WORD: Final = re.compile(r"[^a-z0-9]+")
@@ -58,11 +54,11 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
         method, rest = match[1], rest[match.end() :]
     texts: list[str] = []
     while match := _PATH.match(rest):
-        texts.append(" ".join(filter(None, match.groups())))
+        texts.append(match[1])
         rest = rest[match.end() :]
     if not texts:
         raise UsageError(
-            f"request {line!r}: expected [METHOD] /PATH [SHARE] … [@FILE or a body], such as "
+            f"request {line!r}: expected [METHOD] /PATH … [@FILE or a body], such as "
             "'GET /items/7' or 'POST /orders @order.json'"
         )
     body = from_bytes(_bytes(folder / rest[1:], line)) if rest.startswith("@") else rest
@@ -82,20 +78,21 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
     return like.model_copy(update=request)
 
 
-def write(method: str, path: str, query: str, kind: str, body: str) -> tuple[str, str] | None:
-    """Write a request as a line that `read` reads; also return the name of its body's file, if any.
+def write(method: str, path: str, query: str, kind: str, body: str) -> str | None:
+    """Write a request as a line that `read` reads; a body as JSON on one line, or as a form.
 
-    None if that is not possible: bodies are JSON or forms. `path` is not percent-encoded, `query`
-    is, and `kind` is a content type.
+    None if that is not possible: the body is neither, or too long. `path` is not percent-encoded,
+    `query` is, and `kind` is a content type.
     """
     line = f"{method} {quote(path)}{'?' * bool(query)}{quote(query, safe=_PRINTABLE)}"
     if not body:
-        return line, ""
-    suffix = {"application/json": ".json", _FORM_TYPE: ".form"}.get(kind.partition(";")[0])
-    if suffix is None or (suffix == ".form" and not _FORM.fullmatch(body)):
-        return None
-    file = f"{FOLDER}/{_name(f'{method} {path}')}{suffix}"
-    return f"{line} @{file}", file
+        return line
+    kind = kind.partition(";")[0]
+    text = body if kind == _FORM_TYPE and _FORM.fullmatch(body) else ""
+    if kind == "application/json":
+        with suppress(ValueError):
+            text = json.dumps(json.loads(body), ensure_ascii=False)
+    return f"{line} {text}" if 0 < len(text) <= _LONGEST_BODY else None
 
 
 def _name(text: str) -> str:
@@ -103,46 +100,26 @@ def _name(text: str) -> str:
 
 
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
-    """Expand texts, each a path with or without a share, to paths, repeated by their weight.
+    """Expand texts to all paths that they stand for.
 
-    Raises UsageError for an invalid path or unreadable file.
+    Raises UsageError for an invalid path, an unreadable file, or too many paths.
     """
-    parts = [_part(text, folder) for text in texts]
-    # A path is repeated r times, so that r × (paths of its part) has the ratio of the shares.
-    share = math.lcm(*(len(values) // math.gcd(len(values), weight) for values, weight in parts))
-    times = [share * weight // len(values) for values, weight in parts]
-    least = math.gcd(*times)
-    counts = [n // least * len(values) for n, (values, _) in zip(times, parts, strict=True)]
-    if (total := sum(counts)) > MOST:
-        counts = [max(1, MOST * count // total) for count in counts]
-    return tuple(
-        values[number * len(values) // count]
-        for count, (values, _) in zip(counts, parts, strict=True)
-        for number in range(count)
-    )
+    return tuple(path for text in texts for path in _expand(text, folder))
 
 
-def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
-    match = _PATH.fullmatch(text)
-    if not match or set(match[1]) - set(_PRINTABLE) or match[2] == "0":
-        raise UsageError(
-            f"expected a path, percent-encoded, and its share of the requests or none, such as "
-            f"'/items/{{1..100}} 3'; found {text!r}"
-        )
-    values = _expand(match[1], folder)
-    return values, int(match[2] or len(values))
-
-
-def _expand(path: str, folder: Path) -> Sequence[str]:
+def _expand(text: str, folder: Path) -> Iterator[str]:
     """Expand a path: every second part of the split has several values."""
+    if not _PATH.fullmatch(text) or set(text) - set(_PRINTABLE):
+        raise UsageError(
+            f"expected a path, percent-encoded, such as '/items/{{1..100}}'; found {text!r}"
+        )
     choices = [
-        _choices(part, path, folder) if number % 2 else [part]
-        for number, part in enumerate(_SEVERAL.split(path))
+        _choices(part, text, folder) if number % 2 else [part]
+        for number, part in enumerate(_SEVERAL.split(text))
     ]
-    if math.prod(map(len, choices)) <= MOST:
-        return ["".join(parts) for parts in itertools.product(*choices)]
-    draw = random.Random(path).choice  # noqa: S311 - both sides draw the same
-    return ["".join(map(draw, choices)) for _ in range(MOST)]
+    if (total := math.prod(map(len, choices))) > MOST:
+        raise UsageError(f"{text}: expected at most {MOST:,} paths, found {total:,}")
+    return map("".join, itertools.product(*choices))
 
 
 def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
@@ -157,13 +134,12 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
         if not any(lines):
             raise UsageError(f"{path}: expected lines in {name}, found none")
         return [quote(line, safe=_PRINTABLE) for line in lines if line]
-    if int(first) > int(last):
-        raise UsageError(f"{path}: expected the smaller number first, found {{{part}}}")
+    if not 0 < int(last) - int(first) + 1 <= MOST:
+        raise UsageError(
+            f"{path}: expected 1 to {MOST:,} numbers, the smaller first, in {{{part}}}"
+        )
     width = len(first) if first.startswith("0") else 0
-    numbers: Sequence[int] = range(int(first), min(int(last), int(first) + _FARTHEST) + 1)
-    if len(numbers) > MOST:
-        numbers = random.Random(part).sample(numbers, MOST)  # noqa: S311
-    return [f"{n:0{width}}" for n in numbers]
+    return [f"{n:0{width}}" for n in range(int(first), int(last) + 1)]
 
 
 def _bytes(file: Path, where: str) -> bytes:

@@ -137,8 +137,8 @@ class Target(Frozen):
         CommandOption("LINE", name="request"),
     ] = Field(
         ("GET /",),
-        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
-        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
+        description="A request: 'POST /orders @order.json'. Or several paths, taken at random: "
+        "'GET /items/{1..100} /search?q={@words.txt}'. Each is a case.",
     )
     headers: Annotated[
         dict[HeaderName, HeaderText],
