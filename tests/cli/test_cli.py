@@ -18,8 +18,7 @@ import observatory.cli
 from bench import Done, invoke
 from duetbench import __version__
 from duetbench.__main__ import stored_help
-from duetbench.app import target
-from duetbench.cli import CLOSED_PIPE, app, explain
+from duetbench.cli import CLOSED_PIPE, app, explain, target_options
 from duetbench.cli.verbs import CI, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
 from duetbench.core.metrics import EFFECTS, METRICS
@@ -121,7 +120,7 @@ def parameters(words: str, verb: Any) -> Iterator[str]:
     """A verb's parameters, a name per line; those of an application once, for `compare`."""
     whole = words == "duetbench compare"
     shared = any(item.name == "copy_database" for item in verb.params) and not whole
-    of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"words"}
+    of_target = {name.replace("-", "_") for name in target_options.OPTIONS} | {"words"}
     for item in verb.params:
         names = sorted((*item.opts, *item.secondary_opts), key=len, reverse=True)
         if not shared or item.name not in of_target:
@@ -150,7 +149,7 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     params = verbs["duetbench compare"].params
     assert named - {"--help"} <= {param.opts[0] for param in params}
     shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
-    assert shown - {f"--{name}" for name in target.OPTIONS} - named == {"base", "head"}
+    assert shown - {f"--{name}" for name in target_options.OPTIONS} - named == {"base", "head"}
 
 
 def test_every_help_teaches(verbs: dict[str, Any]) -> None:
