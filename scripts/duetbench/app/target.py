@@ -5,8 +5,11 @@ takes precedence. Command-line options with the same names override those of a t
 """
 
 import functools
+import os
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -324,6 +327,16 @@ def read_variables(file: Path, label: str = "") -> dict[str, str]:
             # Do not show the line, which may have a private value.
             raise UsageError(f"env-file {label}, line {number}: expected NAME=value")
     return variables
+
+
+def find_variables(folders: Sequence[Path]) -> dict[str, str]:
+    """Find files of variables in some folders: variable → file, as a path from the first folder."""
+    own: dict[str, str] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob("*env*"))):
+        with suppress(OSError, UsageError):
+            place = shlex.quote(os.path.relpath(file, folders[0]))
+            own = {key: place for key, text in read_variables(file).items() if text} | own
+    return own
 
 
 def _read_limits(table: object) -> object:
