@@ -152,7 +152,7 @@ def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
     output = """\
 factory = true
 method = "POST"
-path = "/nap/{7..8}"
+path = "/nap/{7..8} 1"
 paths = ["/rest"]
 headers = { X-Port = "{port}" }
 body = '{"long": true}'
@@ -161,7 +161,7 @@ body = '{"long": true}'
     case = load_text(tmp_path, text).cases["quick"][0]
     asked = case.endpoint
     assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
-    assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest"))
+    assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
     assert (asked.headers, case.env) == ({"x-port": "{port}"}, {"WAIT": "{tmp}/0.2/{port}"})
 
 

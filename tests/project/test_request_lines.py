@@ -38,6 +38,7 @@ def test_a_line_is_read_as_the_request_that_was_written(
         ("", "word"),
         (_FORM, "a b"),
         ("application/json", f'"{"x" * 4_000}"'),
+        ("application/json", "7"),
     ],
 )
 def test_other_bodies_are_not_written(kind: str, body: str) -> None:

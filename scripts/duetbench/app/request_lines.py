@@ -2,22 +2,24 @@
 
     GET /items/7
     /items/{1..1000}
-    GET /items/{1..1000} /search?q={@words.txt}
+    GET /items/{1..1000} 3 /search?q={@words.txt} 1
     POST /orders @order.json
     POST /orders {"item": 7}
 
 A line has a method (default: GET), one or more paths, and a body: a file's, or the rest of the
 line. In a path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a
-file; there are at most 10,000 paths. Each path has the same share of the requests; one that is
-repeated has more.
+file. A whole number after a path is its share of the requests, however many paths it stands for.
+Without one, each path that it stands for has a share of 1. Of more than 10,000 paths, as many are
+drawn, the same ones each time.
 """
 
 import itertools
 import json
 import math
 import mimetypes
+import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,14 +30,16 @@ from duetbench.core.model import Endpoint
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
-"""Most paths of one endpoint."""
+"""Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
 
 _LONGEST_BODY: Final = 4_000
 """Characters of a body that a line contains: a longer one belongs in a file."""
 
+_FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
+
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
-_PATH: Final = re.compile(r"(/\S*)\s*")
+_PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
 _FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _WORD: Final = re.compile(r"[^a-z0-9]+")
@@ -54,11 +58,11 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
         method, rest = match[1], rest[match.end() :]
     texts: list[str] = []
     while match := _PATH.match(rest):
-        texts.append(match[1])
+        texts.append(" ".join(filter(None, match.groups())))
         rest = rest[match.end() :]
     if not texts:
         raise UsageError(
-            f"request {line!r}: expected [METHOD] /PATH … [@FILE or a body], such as "
+            f"request {line!r}: expected [METHOD] /PATH [SHARE] … [@FILE or a body], such as "
             "'GET /items/7' or 'POST /orders @order.json'"
         )
     body = from_bytes(_bytes(folder / rest[1:], line)) if rest.startswith("@") else rest
@@ -81,8 +85,8 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
 def write(method: str, path: str, query: str, kind: str, body: str) -> str | None:
     """Write a request as a line that `read` reads; a body as JSON on one line, or as a form.
 
-    None if that is not possible: the body is neither, or too long. `path` is not percent-encoded,
-    `query` is, and `kind` is a content type.
+    None if that is not possible: the body is neither, is too long, or would be read as a share.
+    `path` is not percent-encoded, `query` is, and `kind` is a content type.
     """
     line = f"{method} {quote(path)}{'?' * bool(query)}{quote(query, safe=_PRINTABLE)}"
     if not body:
@@ -92,7 +96,7 @@ def write(method: str, path: str, query: str, kind: str, body: str) -> str | Non
     if kind == "application/json":
         with suppress(ValueError):
             text = json.dumps(json.loads(body), ensure_ascii=False)
-    return f"{line} {text}" if 0 < len(text) <= _LONGEST_BODY else None
+    return f"{line} {text}" if 0 < len(text) <= _LONGEST_BODY and not text.isdecimal() else None
 
 
 def _name(text: str) -> str:
@@ -100,26 +104,46 @@ def _name(text: str) -> str:
 
 
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
-    """Expand texts to all paths that they stand for.
+    """Expand texts, each a path with or without a share, to paths, repeated by their weight.
 
-    Raises UsageError for an invalid path, an unreadable file, or too many paths.
+    Raises UsageError for an invalid path or unreadable file.
     """
-    return tuple(path for text in texts for path in _expand(text, folder))
+    parts = [_part(text, folder) for text in texts]
+    # A path is repeated r times, so that r × (paths of its part) has the ratio of the shares.
+    share = math.lcm(*(len(values) // math.gcd(len(values), weight) for values, weight in parts))
+    times = [share * weight // len(values) for values, weight in parts]
+    least = math.gcd(*times)
+    counts = [n // least * len(values) for n, (values, _) in zip(times, parts, strict=True)]
+    if (total := sum(counts)) > MOST:
+        counts = [max(1, MOST * count // total) for count in counts]
+    return tuple(
+        values[number * len(values) // count]
+        for count, (values, _) in zip(counts, parts, strict=True)
+        for number in range(count)
+    )
 
 
-def _expand(text: str, folder: Path) -> Iterator[str]:
-    """Expand a path: every second part of the split has several values."""
-    if not _PATH.fullmatch(text) or set(text) - set(_PRINTABLE):
+def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
+    match = _PATH.fullmatch(text)
+    if not match or set(match[1]) - set(_PRINTABLE) or match[2] == "0":
         raise UsageError(
-            f"expected a path, percent-encoded, such as '/items/{{1..100}}'; found {text!r}"
+            f"expected a path, percent-encoded, and its share of the requests or none, such as "
+            f"'/items/{{1..100}} 3'; found {text!r}"
         )
+    values = _expand(match[1], folder)
+    return values, int(match[2] or len(values))
+
+
+def _expand(path: str, folder: Path) -> Sequence[str]:
+    """Expand a path: every second part of the split has several values."""
     choices = [
-        _choices(part, text, folder) if number % 2 else [part]
-        for number, part in enumerate(_SEVERAL.split(text))
+        _choices(part, path, folder) if number % 2 else [part]
+        for number, part in enumerate(_SEVERAL.split(path))
     ]
-    if (total := math.prod(map(len, choices))) > MOST:
-        raise UsageError(f"{text}: expected at most {MOST:,} paths, found {total:,}")
-    return map("".join, itertools.product(*choices))
+    if math.prod(map(len, choices)) <= MOST:
+        return ["".join(parts) for parts in itertools.product(*choices)]
+    draw = random.Random(path).choice  # noqa: S311 - both sides draw the same
+    return ["".join(map(draw, choices)) for _ in range(MOST)]
 
 
 def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
@@ -134,12 +158,13 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
         if not any(lines):
             raise UsageError(f"{path}: expected lines in {name}, found none")
         return [quote(line, safe=_PRINTABLE) for line in lines if line]
-    if not 0 < int(last) - int(first) + 1 <= MOST:
-        raise UsageError(
-            f"{path}: expected 1 to {MOST:,} numbers, the smaller first, in {{{part}}}"
-        )
+    if int(first) > int(last):
+        raise UsageError(f"{path}: expected the smaller number first, found {{{part}}}")
     width = len(first) if first.startswith("0") else 0
-    return [f"{n:0{width}}" for n in range(int(first), int(last) + 1)]
+    numbers: Sequence[int] = range(int(first), min(int(last), int(first) + _FARTHEST) + 1)
+    if len(numbers) > MOST:
+        numbers = random.Random(part).sample(numbers, MOST)  # noqa: S311
+    return [f"{n:0{width}}" for n in numbers]
 
 
 def _bytes(file: Path, where: str) -> bytes:

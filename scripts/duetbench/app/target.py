@@ -83,8 +83,8 @@ class Target(Frozen):
     interface: Interface | None = Field(None, description="Default: detected by importing it.")
     requests: Several = Field(
         ("GET /",),
-        description="A request: 'POST /orders @order.json'. Or several paths, taken at random: "
-        "'GET /items/{1..100} /search?q={@words.txt}'. Each is a case.",
+        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
+        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
     )
     headers: dict[HeaderName, HeaderText] = Field(
         {},
