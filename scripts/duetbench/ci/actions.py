@@ -1,4 +1,4 @@
-"""GitHub Actions' interface to a step: variables, the event and outputs.
+"""GitHub Actions' interface to a step: variables, the event, outputs and messages.
 
 Outputs are a file that the environment names. A random line delimits each value, so
 that no value can begin another output.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import UsageError
+from duetbench.host.console import Console, errors
 
 BOT: Final = "github-actions[bot]"
 """The account that writes with a job's own token. Nobody can register a name with brackets."""
@@ -68,3 +69,20 @@ def outputs(values: Mapping[str, str]) -> None:
         lines = (f"{name}<<{fence}\n{value}\n{fence}\n" for name, value in values.items())
         with Path(path).open("a", encoding="utf-8") as file:
             file.writelines(lines)
+
+
+def annotate(level: str, text: str, file: str = "", line: int = 0) -> None:
+    """Show a notice, warning or error on the job's page; outside of a workflow, on the terminal.
+
+    With a file of the repository and a line, it is beside that line of the pull request.
+    """
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        place = f",file={_escape(file, is_property=True)},line={line}" if file else ""
+        Console().say(f"::{level} title=duetbench{place}::{_escape(text)}")
+    else:
+        errors().say(f"{level}: {f'{file}:{line}: ' if file else ''}{text}")
+
+
+def _escape(text: str, *, is_property: bool = False) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return escaped.replace(":", "%3A").replace(",", "%2C") if is_property else escaped

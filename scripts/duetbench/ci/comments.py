@@ -16,7 +16,7 @@ replaces the text of a comment.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from duetbench.ci.actions import BOT
@@ -26,6 +26,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.report.change import cause_lines
 from duetbench.report.comparison_text import as_markdown
 from duetbench.report.formats import escape
+from duetbench.report.report import make_report
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
@@ -34,6 +35,7 @@ LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
+_ANNOTATED: Final = 3  # functions
 _ROOM: Final = 2_000  # characters for the text around the report
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
@@ -128,6 +130,19 @@ def report(comparison: Comparison, cause: Cause | None = None) -> str:
     # Indented code has no effects, and stays as it is.
     body = "".join(line if line.startswith("    ") else _break(line) for line in lines)
     return cut(body, LIMIT - _ROOM)
+
+
+def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
+    """Yield a level, a text, a file and a line for functions that differ and are called."""
+    verdict, covered = make_report(comparison).headline, comparison.coverage
+    if not covered or not any(finding.moved for finding in comparison.findings):
+        return
+    level = "notice" if verdict.startswith("▲") else "warning"
+    for function in covered.functions[:_ANNOTATED]:
+        name, _, where = function.rpartition(", ")
+        file, _, line = where.rpartition(":")
+        if file and line.isdecimal():
+            yield level, f"{verdict}; {name} differs and is called", file, int(line)
 
 
 def sign(text: str, head: str, url: str, words: str) -> str:

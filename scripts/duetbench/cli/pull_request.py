@@ -14,6 +14,7 @@ from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.cli import app as every_command
+from duetbench.cli.options import commit
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, UsageError
@@ -72,7 +73,7 @@ def _fetch(root: Path, commits: tuple[str, ...]) -> None:
 
 
 def compare_command(
-    base: Annotated[str, Argument(help="The commit to compare with.")],
+    base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
     head: Annotated[str, Argument(help="The commit to judge.")],
     to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for the results.")],
 ) -> None:
@@ -108,13 +109,17 @@ def compare_command(
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
     file = report / proposals.COMPARISON
+    sides = commit("BASE", base), commit("HEAD", head)
     why = ("--why",) if loads else ()
-    code = _call("compare", base, head, *target, "-o", str(file), *why) or 0
+    code = _call("compare", *sides, *target, "-o", str(file), *why) or 0
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
         files.write(report / proposals.CAUSE, cause)
     write_summary(f"{check_line(code)}\n\n{comments.report(comparison, cause)}")
+    prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
+    for level, text, file_name, line in comments.annotations(comparison):
+        actions.annotate(level, text, f"{prefix}{file_name}", line)
     if code == 1 and fail_on != "never":
         raise Exit(code)
 
