@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
@@ -18,8 +17,7 @@ import observatory.cli
 from bench import Done, invoke
 from duetbench import __version__
 from duetbench.__main__ import stored_help
-from duetbench.app import target
-from duetbench.cli import CLOSED_PIPE, app, explain
+from duetbench.cli import CLOSED_PIPE, app, explain, target_options
 from duetbench.cli.verbs import CI, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
 from duetbench.core.metrics import EFFECTS, METRICS
@@ -105,23 +103,11 @@ def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[st
         assert not imported & {"pydantic", "rich"}
 
 
-@pytest.mark.parametrize("program", _PROGRAMS)
-def test_every_verb_is_found_by_its_row(verbs: dict[str, Any], program: str) -> None:
-    module, tables = _PROGRAMS[program]
-    listed = [f"{program} {words}{verb}" for words, rows in tables.items() for verb in rows]
-    assert set(listed) <= set(verbs)
-    assert all(verbs[verb].help for verb in listed)
-    shared = {"__init__", "answers", "options", "target_options"}
-    modules = {path.stem for path in Path(module.__path__[0]).glob("*.py")} - shared
-    rows = [row for table in tables.values() for row in table.values()]
-    assert {module for module, _ in rows} == modules
-
-
 def parameters(words: str, verb: Any) -> Iterator[str]:
     """A verb's parameters, a name per line; those of an application once, for `compare`."""
     whole = words == "duetbench compare"
     shared = any(item.name == "copy_database" for item in verb.params) and not whole
-    of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"words"}
+    of_target = {name.replace("-", "_") for name in target_options.OPTIONS} | {"words"}
     for item in verb.params:
         names = sorted((*item.opts, *item.secondary_opts), key=len, reverse=True)
         if not shared or item.name not in of_target:
@@ -150,7 +136,7 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     params = verbs["duetbench compare"].params
     assert named - {"--help"} <= {param.opts[0] for param in params}
     shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
-    assert shown - {f"--{name}" for name in target.OPTIONS} - named == {"base", "head"}
+    assert shown - {f"--{name}" for name in target_options.OPTIONS} - named == {"base", "head"}
 
 
 def test_every_help_teaches(verbs: dict[str, Any]) -> None:
@@ -165,18 +151,6 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", output), output
     output = CliRunner().invoke(app, ["run", "--help"], env=WIDE).output
     assert all(word in output for word in ("--app", "--header", "threads"))
-
-
-def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:
-    """The same name takes the same kind of value: a flag, a file, a glob, a revision."""
-    paths = {"FILE", "FOLDER"}
-    means: dict[str, set[object]] = {}
-    for verb in verbs.values():
-        for param in verb.params:
-            kind = getattr(param, "metavar", None)
-            for name in (name for name in param.opts if name.startswith("--")):
-                means.setdefault(name, set()).add("PATH" if kind in paths else kind)
-    assert [name for name, kinds in means.items() if len(kinds) > 1] == []
 
 
 def test_exit_codes_are_one_table() -> None:

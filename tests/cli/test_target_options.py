@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from bench import Bench
 from comparing import comparison_of
-from duetbench.app import target
+from duetbench.cli import target_options
 from duetbench.cli.init import applications
 from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.judge.repetition import rebuilt, why_command
@@ -58,11 +58,11 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
         (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
         (("run", "--app", "a:b", *2 * ("--with", "workers=2")), "--with workers: expected it once"),
-        (("run", "--app", "a:b", "--with", "factory=no"), "factory=no: expected no value"),
-        (("run", "--app", "a:b", "--with", "rate=x"), "--with rate=x: expected a valid number"),
+        (("run", "--app", "a:b", "--with", "factory=x"), "factory=x: expected a valid boolean"),
+        (("run", "--app", "a:b", "--with", "rate=x"), "rate=x: expected a valid number"),
         (
             ("compare", "--app", "a:b", "--base", "workers=0"),
-            "workers=0: expected a number",
+            "workers=0: expected greater than 0",
         ),
         (("compare", "--app", "a:b", "--head", "server=x"), "server=x: expected one of granian, "),
         (
@@ -104,32 +104,23 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
     assert bench("run", "--app", "shop.app:app", "--wait", "soon").code == 2
 
 
-def test_what_is_private_is_not_repeated() -> None:
-    options = {
-        "app": "a:b", "factory": True, "requests": ("/x", "POST /y"), "env": {"A": "secret"},
-        "env-file": ("f",), "before": ("rm x",), "after": (), "rate": None,
-        "login": "POST /in {'password': 'secret'}",
-    }  # fmt: skip
-    words, others = repetition(options)
-    assert shlex.join(words) == "--app a:b --with factory --request /x --request 'POST /y'"
-    assert others == "--env, --env-file, --before, --login"
-    assert left_out(options) == (f"to repeat it, add {others} again: the command omits that",)
-
-
-VALUES: Final = {
-    "": "", "MODULE:ATTRIBUTE": "a.b:c", "PATH": "/x?q=1 2&r", "LINE": "POST /y 'a b'",
-    "'NAME: VALUE'": "accept: text/html; q=0.5", "STATUS": "201", "N": "3", "NUMBER": "2.5",
-    "NAME[=VALUE]": "SHOP_DB", "ARGUMENT": "--no-access-log", "FILE": "conf/shop.env",
-    "COMMAND": "rm -f 'a b' && $X", "TIME": "90s", "GROUP": "web", "EXTRA": "web",
-    "VERSION": "3.13", "VARIABLE": "SHOP_DB",
-    "FIELD": "access_token", "REQUEST": "POST /in @in.json",
-}  # fmt: skip
-"""A value of every option, by its metavar."""
-
+SPELLED: Final = [
+    *(("--app", "a.b:c"), ("--path", "/x?q=1 2&r"), ("--request", "POST /y 'a b'")),
+    *(("--header", "accept: text/html; q=0.5"), ("--login", "POST /in @in.json")),
+    *(("--env", "SHOP_DB"), ("--env-file", "conf/shop.env"), ("--copy-database", "SHOP_DB")),
+    ("--before", "rm -f 'a b' && $X"),
+    *(("--with", word) for word in (
+        "factory", "interface=wsgi", "token=access_token", "expect-status=201", "server=granian",
+        "workers=3", "threads=3", "loop=uvloop", "arg=--no-access-log", "connections=3",
+        "rate=2.5", "after=rm -f 'a b'", "python=3.13", "packages=conf/shop.txt",
+        "ready-timeout=90s", "groups=web", "extras=web",
+    )),
+]  # fmt: skip
+"""Every option and word, with a value."""
 
 PRIVATE: Final = {
-    *("login", "env", "env-file", "copy-database", "before", "after"),
-    *("packages", "groups", "extras"),
+    *("--login", "--env", "--env-file", "--copy-database", "--before", "--with after"),
+    *("--with packages", "--with groups", "--with extras"),
 }
 """Options that read, run or install something, or have a secret."""
 
@@ -176,15 +167,13 @@ def test_what_starts_in_a_folder_is_imported_from_it(
     assert roots == [tmp_path / "hello", tmp_path]
 
 
-@pytest.mark.parametrize("name", target.OPTIONS)
+@pytest.mark.parametrize(("flag", "value"), SPELLED)
 def test_what_is_printed_repeats_an_option_or_names_it(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    flag: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named are those that reports must not have."""
     monkeypatch.setenv("SHOP_DB", "secret")
-    option = target.OPTIONS[name]
-    value = VALUES[option.metavar] if not option.choices else option.choices[0]
-    typed = parse(["--app", "a:b", *option.spell(value)])
+    typed = parse(["--app", "a:b", flag, value])
     again, others = repetition(typed)
     words = ["--profile", "quick", "--seed", "1", *again]
     record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *words]))
@@ -193,7 +182,15 @@ def test_what_is_printed_repeats_an_option_or_names_it(
         assert command is not None
         assert (parse(shlex.split(command)[2:]) == typed) == (not others)
         assert "secret" not in command
-    assert others == (option.flag if name in PRIVATE else "")
+    name = f"{flag} {value.partition('=')[0]}" if flag == "--with" else flag
+    assert others == (name if name in PRIVATE else "")
+    lacking = f"to repeat it, add {others} again: the command omits that"
+    assert left_out(typed) == ((lacking,) if others else ())
+
+
+def test_every_key_has_an_option_or_a_word() -> None:
+    spelled = {text.partition("=")[0] if flag == "--with" else flag[2:] for flag, text in SPELLED}
+    assert spelled == {*target_options.OPTIONS, *target_options.WORDS}
 
 
 @pytest.mark.real
@@ -242,7 +239,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")
     assert tomllib.loads(written.decode())["tool"]["duetbench"] == {
         "app": "shop.main:app", "requests": ["GET /items"], "connections": 8,
-        "python": "3.14", "env-file": [".env.example"],
+        "python": ["3.14"], "env-file": [".env.example"],
         "before": ["echo 'made' > {tmp}/x"],
     }  # fmt: skip
     again = bench("init")

@@ -12,13 +12,13 @@ import pytest
 
 from bench import lives
 from duetbench.app import interpreters, stacks
+from duetbench.app.deployment import find_interface
 from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import STACK, Target
 from duetbench.app.testbed import ENTRY, SideCase, Testbed, inherited_variables
-from duetbench.app.workspace import find_interface
-from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host.machine import fingerprint
 from observatory.matrix.checkout import Checkout
 
@@ -136,7 +136,7 @@ def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
         ({"before": ("exit 7",)}, "before 'exit 7': expected exit code 0, found exit code 7"),
         ({"after": ("exit 8",)}, "after 'exit 8': expected exit code 0, found exit code 8"),
     ):
-        with pytest.raises(LaunchError, match=f"not_ready: {words}"):
+        with pytest.raises(UsageError, match=words):
             found_in(root, "web:app", within="backend", **{**around, **changes})
     with pytest.raises(UsageError, match=r"FileNotFoundError: .*'made.txt'"):
         found_in(root, "web:app", within="backend", after=("exit 9",))

@@ -14,7 +14,6 @@ import pytest
 
 from bench import Bench
 from duetbench.app.project_tests import Suite
-from duetbench.app.request_lines import FOLDER
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Effects
 from duetbench.core.errors import SetupError, UsageError
@@ -499,15 +498,12 @@ def test_what_tests_request_is_loaded_where_the_application_answers_alike(
     )
     keys = tomllib.loads((root / "duetbench.toml").read_text("utf-8"))
     assert keys == {"app": "shop:app", "tests": ["tests"], "requests": ["GET /items/1?q=a+b"]}
-    assert not (root / FOLDER).exists()
     (root / "duetbench.toml").unlink()
     write(root, "shop.db", "")
     copied = ("--copy-database", "URL", "--env", "URL=sqlite:///shop.db")
     assert bench("init", "--tests", "tests", "--app", "shop:app", *copied).code == 0
     keys = tomllib.loads((root / "duetbench.toml").read_text("utf-8"))
-    order = f"{FOLDER}/post-orders.json"
-    assert keys["requests"] == ["GET /items/1?q=a+b", f"POST /orders @{order}"]
-    assert (root / order).read_text("utf-8") == '{"item":7}'
+    assert keys["requests"] == ["GET /items/1?q=a+b", 'POST /orders {"item": 7}']
 
 
 def test_a_function_is_compared_like_a_request(bench: Bench, project: Project) -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from duetbench.app import hints
+from duetbench.app.testbed import SideCase
 from repos import write
 
 NO_PACKAGE = "has no package with six: install it, or name a group"
@@ -23,8 +26,15 @@ def advice(error: str, root: Path, source: str = "x", given: Collection[str] = (
     traceback = f'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\n{error}\n'
     printed = error if error.startswith("found ") else traceback
     routes = ["/items/{id}", "/health"] if "/itemz" in error else []
-    asked, roots = ("shop.main", "/itemz/7?a", routes), (root, root.parent)
-    return hints.advise(hints.Symptoms(printed, *asked, roots, given, "3.14", source))
+    endpoint = SimpleNamespace(app="shop.main:app", path="/itemz/7?a")
+    side = SimpleNamespace(
+        case=SimpleNamespace(endpoint=endpoint),
+        testbed=SimpleNamespace(subject=SimpleNamespace(source=source)),
+        interpreter=SimpleNamespace(version="3.14.7"),
+        folders=(root, root.parent),
+        environment=lambda: given,
+    )
+    return hints.advise(cast(SideCase, side), printed, routes)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +48,6 @@ def advice(error: str, root: Path, source: str = "x", given: Collection[str] = (
         ("(1146, \"Table 'shop.items' doesn't exist\")", "make them with --before"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/x/copy/shop/data'",
          "other small ones: make more with --before"),
-        ("sqlalchemy.exc.TimeoutError: QueuePool limit of size 5 overflow 10 reached",
-         "or add --with connections=8"),
         ("No such file or directory: '/etc/shop/key'", ""),
         ("OSError: [Errno 111] Connect call failed ('127.0.0.1', 5432)",
          "It needs a server at 127.0.0.1:5432, and none answers"),

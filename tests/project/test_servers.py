@@ -1,7 +1,5 @@
 """The server registry: a contract over every entry, and the two command lines in full."""
 
-import re
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +7,7 @@ import pytest
 
 from bare import QUIET
 from bench import Bench, Done, Once, failures, launches, undisturbed
-from duetbench.app import deployment, stacks, target_locks
+from duetbench.app import deployment, target_locks
 from duetbench.app.servers import (
     GRANIAN_BACKLOG,
     SERVERS,
@@ -102,22 +100,6 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
     words = ("server=gunicorn", f"arg=--config={file}")
     result = run(bench, monkeypatch, others, "both:make", *words)
     assert hook.read_text() == "1 True", result
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
-def test_the_locked_version_knows_every_option(server: Server, others: Path) -> None:
-    python, lock = others / "bin" / "python", Checkout.here().lock("current")
-    if server.name in lock.packages:
-        python = stacks.executable(lock, Checkout.here().interpreter("3.14"))
-    argv: list[str | Path] = [python, "-m", server.name, "--help"]
-    output = subprocess.check_output(argv, text=True)
-    for interface in server.interfaces:
-        words = server.arguments(case_for(server, interface), 12345).split()
-        for word in (*server.settings, *words):
-            if word.startswith("--"):
-                positive = word.replace("--no-", "--(no-)?")
-                assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", output), word
 
 
 def test_workers_that_are_threads_or_busy() -> None:

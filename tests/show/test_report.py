@@ -3,8 +3,6 @@
 import doctest
 import io
 import re
-import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +45,6 @@ from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.repetition import command, rebuilt
-from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.comparison_text import as_markdown, print_comparison
 from duetbench.report.findings import announce, row
@@ -383,26 +380,8 @@ def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     assert text.count('class="sample"') == 3, "one for each duet"
 
 
-def test_on_a_phone_each_cell_is_labelled_by_its_own_column() -> None:
-    """The first column of findings has no title, which shifted the labels by one."""
-    text = one_file(comparison_of(judged_case("x/a", WORSE)))
-    table = re.search(r"(?s)<table class=\"wide\">.*?</tr>.*?(<tr>.*?)</tr>", text)
-    assert table is not None
-    assert re.findall(r'data-label="([^"]*)"', table[1]) == [*words.HEAD[1:]]
-    page = one_file(corpus.load("n-plus-1"))
-    assert '<td data-label="before → after" class="number">55.2 → 81.0 µs</td>' in page
-
-
 @pytest.mark.usefixtures("_at_home")
 def test_the_example_in_python_is_right() -> None:
     result = doctest.testfile(str(ROOT / "docs" / "agents.md"), module_relative=False)
     assert result.failed == 0
     assert result.attempted > 5
-
-
-def test_importing_duetbench_takes_nothing_with_it() -> None:
-    code = "import sys, duetbench; print(sorted({'numpy', 'pydantic', 'typer'} & {*sys.modules}))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout == "[]\n"

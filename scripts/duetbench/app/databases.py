@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import hints
+from duetbench.app.target import find_variables
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.host.command import last_words
 
@@ -138,7 +138,7 @@ def find(
     """
     names = re.findall(r"\{(\w+)\}", text) or [text]
     if lacking := next((name for name in names if name not in variables), ""):
-        file = hints.find_files(folders).get(lacking)
+        file = find_variables(folders).get(lacking)
         where = f"--env-file {file}, which has it" if file else "the --env-file that has it"
         advice = f"set it, or add --env {lacking}=… or {where}"
         raise UsageError(f"{OPTION}: {lacking} is not set: {advice}")

@@ -5,15 +5,17 @@ own.
 """
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
-from duetbench.app import interpreters, revisions, stacks, target_locks, tools
+from duetbench.app import hints, interpreters, revisions, stacks, target_locks, tools
 from duetbench.app.declarations import project_name, read_pyproject
+from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import SERVERS, loop_taken
 from duetbench.app.stacks import Stack
@@ -21,14 +23,19 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting
 from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import SideCase, assemble
-from duetbench.app.workspace import find_interface
+from duetbench.app.workspace import Workspace
 from duetbench.core.errors import LaunchError, SetupError, UsageError
-from duetbench.core.model import Interface
+from duetbench.core.model import READY_SECONDS, Interface
 from duetbench.core.text import some
-from duetbench.host import cache, command
+from duetbench.host import cache, command, ports
 from duetbench.host.console import Narrator
 
 _SHOWN: Final = 4  # names in a sentence
+_IMPORT_SECONDS: Final = 120.0
+_ANSWER: Final = re.compile(
+    rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
+)
+_NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 
 SITE: Final = f"{FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
@@ -227,11 +234,45 @@ def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     case = trial.declared_cases()[0]
     log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
+    with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
+        return find_interface(SideCase(case, testbed), log)
+
+
+def find_interface(side: SideCase, log: Path) -> tuple[Interface, bool]:
+    """Import a case's application in the surroundings of a launch.
+
+    Return its interface, and whether it is what the named attribute makes. No side of a comparison
+    contains what that leaves (compiled modules, a database). Raises UsageError if the application
+    cannot be imported, or has neither interface, or if a command fails.
+    """
+    case, argv = side.case, (str(side.python), "-m", entry.__name__.rpartition(".")[2])
+    limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     try:
-        with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
-            return find_interface(SideCase(case, testbed), log)
+        with Workspace(side, ports.free_port(), log) as workspace:
+            workspace.open()
+            code = workspace.execute(argv, limit, log)
+            return _read_answer(side, code, workspace.hide(command.read_log(log)), limit)
     except LaunchError as error:
         raise UsageError(error.detail) from error
+
+
+def _read_answer(
+    side: SideCase, code: int | None, output: str, limit: float
+) -> tuple[Interface, bool]:
+    if code == 0 and (answers := _ANSWER.findall(output)):
+        interface, called = answers[-1]
+        return interface, bool(called)
+    message, advice = command.last_words(output), f". {hints.advise(side, output) or hints.USUAL}"
+    if code is None:
+        actual, advice = f"an import that goes on after {limit:g} s (--with ready-timeout=)", ""
+    elif command.last_exception(output):
+        actual, message = message.removeprefix(_NO_APPLICATION), ""
+    else:
+        actual = f"an import that ends the process with exit code {code}"
+    words = f"; it said: {message}" if message else ""
+    raise UsageError(
+        f"{side.case.endpoint.app}: expected an application, found: {actual}{words}{advice}"
+    )
 
 
 def install(root: Path, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:

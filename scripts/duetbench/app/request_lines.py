@@ -32,8 +32,8 @@ from duetbench.core.text import from_bytes
 MOST: Final = 10_000
 """Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
 
-FOLDER: Final = "duetbench-requests"
-"""Folder of a repository for bodies of requests that its tests make."""
+_LONGEST_BODY: Final = 4_000
+"""Characters of a body that a line contains: a longer one belongs in a file."""
 
 _FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
 
@@ -82,20 +82,21 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
     return like.model_copy(update=request)
 
 
-def write(method: str, path: str, query: str, kind: str, body: str) -> tuple[str, str] | None:
-    """Write a request as a line that `read` reads; also return the name of its body's file, if any.
+def write(method: str, path: str, query: str, kind: str, body: str) -> str | None:
+    """Write a request as a line that `read` reads; a body as JSON on one line, or as a form.
 
-    None if that is not possible: bodies are JSON or forms. `path` is not percent-encoded, `query`
-    is, and `kind` is a content type.
+    None if that is not possible: the body is neither, is too long, or would be read as a share.
+    `path` is not percent-encoded, `query` is, and `kind` is a content type.
     """
     line = f"{method} {quote(path)}{'?' * bool(query)}{quote(query, safe=_PRINTABLE)}"
     if not body:
-        return line, ""
-    suffix = {"application/json": ".json", _FORM_TYPE: ".form"}.get(kind.partition(";")[0])
-    if suffix is None or (suffix == ".form" and not _FORM.fullmatch(body)):
-        return None
-    file = f"{FOLDER}/{_name(f'{method} {path}')}{suffix}"
-    return f"{line} @{file}", file
+        return line
+    kind = kind.partition(";")[0]
+    text = body if kind == _FORM_TYPE and _FORM.fullmatch(body) else ""
+    if kind == "application/json":
+        with suppress(ValueError):
+            text = json.dumps(json.loads(body), ensure_ascii=False)
+    return f"{line} {text}" if 0 < len(text) <= _LONGEST_BODY and not text.isdecimal() else None
 
 
 def _name(text: str) -> str:

@@ -22,13 +22,9 @@ from duetbench.core.model import Case
 _VARIABLE: Final = "env."
 _ARGUMENT: Final = "arg"
 
-_DIFFERING: Final = (option for option in target.OPTIONS.values() if option.by_side)
-
-OPTIONS: Final = {
-    option.name: option for option in sorted(_DIFFERING, key=lambda option: not option.choices)
-}
-"""Options of an application that are keys of a side, names before numbers, as labels have them.
-Each sets the field of that name, of a case or of its load."""
+OPTIONS: Final = ("server", "loop", "workers", "threads", "connections")
+"""Keys of an application that are keys of a side. Each sets the field of that name, of a case or of
+its load."""
 
 KEYS: Final = ("python", *OPTIONS, "env.NAME", _ARGUMENT, "lock", "as-of")
 
@@ -59,7 +55,9 @@ def read(words: Sequence[str]) -> Setting:
             raise UsageError(
                 f"{word}: expected PACKAGE==VERSION, or KEY=VALUE with one of {', '.join(KEYS)}"
             )
-    values = {name: OPTIONS[name].read(once[name]) for name in OPTIONS if name in once}
+    values: dict[str, str | int] = {
+        name: target.read_value(name, once[name]) for name in OPTIONS if name in once
+    }
     try:
         day = date.fromisoformat(once["as-of"]) if "as-of" in once else None
     except ValueError as error:

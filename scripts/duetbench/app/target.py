@@ -5,14 +5,17 @@ takes precedence. Command-line options with the same names override those of a t
 """
 
 import functools
+import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from duetbench.app.declarations import (
     FILE,
@@ -50,8 +53,6 @@ def _seconds(value: object) -> object:
     return (read_time(value) or value) if isinstance(value, str) else value
 
 
-_NUMBER: Final = re.compile(r"[1-9]\d{0,4}")
-
 _ASSIGNED: Final = re.compile(
     r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)"|'([^']*)'|(.*?))(?:\s+#.*)?\s*"""
 )
@@ -60,219 +61,119 @@ _ASSIGNED: Final = re.compile(
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOption:
-    """How the command line gives a value of a target's key.
+def _one_of(names: Iterable[str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"one of {', '.join(sorted(names))}")
+        return text
 
-    Attributes:
-        metavar: The value, as a help shows it.
-        choices: The only values, if there are few; they are the metavar.
-        name: The option's name without dashes; default: the key.
-        help: Default: the key's description.
-        word: Whether it is given as `--with NAME=VALUE`, for both sides, and has no option.
-        by_side: Whether the word is one of `--base` and `--head`, too. The field of that name, of a
-            case or of its load, has the side's value.
-        key: The key, as `Target` completes it.
-        kind: The type of a value; default: the key's, and of a flag bool.
-    """
-
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    name: str = ""
-    help: str = ""
-    word: bool = False
-    by_side: bool = False
-    key: str = ""
-    kind: Any = None
-
-    @property
-    def flag(self) -> str:
-        """As a command line begins it: `--app`, `--with workers`."""
-        return f"--with {self.name}" if self.word else f"--{self.name}"
-
-    def spell(self, value: object) -> tuple[str, str]:
-        """Spell it with a value, in two words of a command line."""
-        if self.word:
-            return "--with", self.name if self.kind is bool else f"{self.name}={value}"
-        return self.flag, str(value)
-
-    def read(self, text: str | None) -> Any:
-        """Read a word's value, which only a flag lacks; raises UsageError for a wrong one."""
-        if self.kind is bool:
-            allowed, right = "no value", text is None
-        elif self.choices:
-            allowed, right = f"one of {', '.join(sorted(self.choices))}", text in self.choices
-        elif self.kind is int:
-            allowed, right = "a number from 1 on", bool(_NUMBER.fullmatch(text or ""))
-        else:
-            allowed, right = "a value", bool(text)
-        if not right:
-            shown = self.name if text is None else f"{self.name}={text}"
-            raise UsageError(f"{shown}: expected {allowed}")
-        return True if self.kind is bool else int(text or 0) if self.kind is int else text
+    return AfterValidator(check)
 
 
 class Target(Frozen):
     """An application and how to measure it; missing values are detected, or have defaults.
 
-    A key with a `CommandOption` is also an option of the commands that measure.
+    Each key is also an option of the commands that measure, or a word of their `--with`.
     """
 
-    app: Annotated[Application, CommandOption("MODULE:ATTRIBUTE")] = Field(
-        description="ASGI or WSGI application, e.g. shop.main:app."
-    )
-    factory: Annotated[bool, CommandOption(word=True)] = Field(
+    app: Application = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
+    factory: bool = Field(
         False, description="Call the attribute to get the app; default: if it takes no arguments."
     )
-    interface: Annotated[
-        Interface | None, CommandOption(choices=get_args(Interface), word=True)
-    ] = Field(None, description="Default: detected by importing it.")
-    requests: Annotated[
-        Several,
-        CommandOption(
-            "PATH",
-            name="path",
-            help="Path to GET, e.g. /items/7 (/). Repeat it: each is a case.",
-        ),
-        CommandOption("LINE", name="request"),
-    ] = Field(
+    interface: Interface | None = Field(None, description="Default: detected by importing it.")
+    requests: Several = Field(
         ("GET /",),
         description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
         "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
     )
-    headers: Annotated[
-        dict[HeaderName, HeaderText],
-        CommandOption("'NAME: VALUE'", name="header"),
-    ] = Field(
+    headers: dict[HeaderName, HeaderText] = Field(
         {},
         description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
         "private value of TOKEN; repeatable.",
     )
-    login: Annotated[
-        Text | None,
-        CommandOption("REQUEST"),
-    ] = Field(
+    login: Text | None = Field(
         None,
         description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
         "is sent with all others, and its token (token=…); nothing of it is recorded.",
     )
-    token: Annotated[Text, CommandOption("FIELD", word=True)] = Field(
+    token: Text = Field(
         "", description="Field of its answer with a token to send as bearer, e.g. access_token."
     )
-    expect_status: Annotated[int, CommandOption("STATUS", word=True)] = Field(
+    expect_status: int = Field(
         200,
         ge=100,
         le=599,
         alias="expect-status",
         description="Status that every response must have (200).",
     )
-    server: Annotated[
-        str | None, CommandOption(choices=tuple(SERVERS), word=True, by_side=True)
-    ] = Field(None, description="Default: the one that is locked, or granian.")
-    workers: Annotated[int, CommandOption("N", word=True, by_side=True)] = Field(
-        1, gt=0, description="Worker processes of the server (1)."
+    server: Annotated[str, _one_of(SERVERS)] | None = Field(
+        None, description="Default: the one that is locked, or granian."
     )
-    threads: Annotated[int | None, CommandOption("N", word=True, by_side=True)] = Field(
-        None, gt=0, description="Blocking threads per worker (WSGI: 8)."
-    )
-    loop: Annotated[Text, CommandOption(choices=LOOPS, word=True, by_side=True)] = Field(
+    workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
+    threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
+    loop: Annotated[str, _one_of(LOOPS)] = Field(
         AUTO, description="Event loop (auto: what the server takes; uvloop if it is installed)."
     )
-    server_args: Annotated[
-        Several,
-        CommandOption("ARGUMENT", name="arg", word=True),
-    ] = Field(
+    server_args: Several = Field(
         (),
         alias="server-arg",
         description="Argument of the server, e.g. arg=--no-access-log. Repeatable.",
     )
-    connections: Annotated[int, CommandOption("N", word=True, by_side=True)] = Field(
-        32, gt=0, description="Connections that send without pause (32)."
-    )
-    rate: Annotated[float | None, CommandOption("NUMBER", word=True)] = Field(
+    connections: int = Field(32, gt=0, description="Connections that send without pause (32).")
+    rate: float | None = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
     )
-    env: Annotated[
-        dict[EnvName, str],
-        CommandOption(
-            "NAME[=VALUE]",
-        ),
-    ] = Field(
+    env: dict[EnvName, str] = Field(
         {},
         description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
         "per launch. Without a value, the current one is used. Repeatable.",
     )
-    env_file: Annotated[Several, CommandOption("FILE")] = Field(
+    env_file: Several = Field(
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
     )
-    copy_database: Annotated[Text | None, CommandOption("VARIABLE")] = Field(
+    copy_database: Text | None = Field(
         None,
         alias="copy-database",
         description="Variable with the address of a PostgreSQL or SQLite database, of which each "
         "start gets a copy, e.g. DATABASE_URL.",
     )
-    before: Annotated[Several, CommandOption("COMMAND")] = Field(
+    before: Several = Field(
         (),
         description="Command that runs once for each side, e.g. 'python -m shop.seed'. Each "
         "start gets a copy of its files, also in {tmp}, and of the copied database.",
     )
-    after: Annotated[Several, CommandOption("COMMAND", word=True)] = Field(
-        (), description="Command after each stop of the server."
-    )
+    after: Several = Field((), description="Command after each stop of the server.")
     # None: see `interpreters`. Two only where they are compared.
-    python: Annotated[
-        Several, Field(max_length=1), CommandOption("VERSION", kind=str, word=True)
-    ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
-    packages: Annotated[
-        Text | None,
-        CommandOption("FILE", word=True),
-    ] = Field(
+    python: Annotated[Several, Field(max_length=1)] = Field(
+        (), description="Interpreter, e.g. 3.13t; default: what the project requires."
+    )
+    packages: Text | None = Field(
         None, description="File with the packages, e.g. requirements/web.txt; default: detected."
     )
-    ready_timeout: Annotated[float, BeforeValidator(_seconds), CommandOption("TIME", word=True)] = (
-        Field(
-            30.0,
-            gt=0,
-            le=3600,
-            alias="ready-timeout",
-            description="Time that the server may take to start, e.g. 90s or 2m (30s).",
-        )
+    ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        alias="ready-timeout",
+        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
     )
-    groups: Annotated[Several, CommandOption("GROUP", word=True)] = Field(
-        (), description="Dependency group that the app needs; repeatable."
-    )
-    extras: Annotated[Several, CommandOption("EXTRA", word=True)] = Field(
-        (), description="Extra of the project that it needs; repeatable."
-    )
+    groups: Several = Field((), description="Dependency group that the app needs; repeatable.")
+    extras: Several = Field((), description="Extra of the project that it needs; repeatable.")
     results: Text | None = Field(None, title="Folder of the repository for results.")
 
 
-def _options() -> Iterator[CommandOption]:
-    for name, info in Target.model_fields.items():
-        key, kind = info.alias or name, info.annotation
-        if type(None) in get_args(kind):
-            kind = get_args(kind)[0]
-        if get_origin(kind) in {tuple, dict}:
-            kind = list[str]
-        elif any(isinstance(part, BeforeValidator) for part in info.metadata):
-            kind = str  # the key reads a text itself
-        for option in info.metadata:
-            if isinstance(option, CommandOption):
-                yield replace(
-                    option,
-                    metavar=f"<{'|'.join(option.choices)}>" if option.choices else option.metavar,
-                    name=option.name or key,
-                    help=option.help or info.description or "",
-                    key=key,
-                    kind=option.kind or kind,
-                )
+FIELDS: Final = {info.alias or name: info for name, info in Target.model_fields.items()}
+"""The keys of a target in `[tool.duetbench]`, and what each is."""
 
 
-OPTIONS: Final = {option.name: option for option in _options()}
-"""The options of a target, by name."""
+def read_value(key: str, text: str) -> Any:
+    """Read a key's value from a word of a command line; raises UsageError for a wrong one."""
+    try:
+        target = Target.model_validate({"app": "module:attribute", key: text})
+    except ValidationError as error:
+        raise UsageError(f"{key}={text}: expected {mistake(error)[2]}") from error
+    return target.model_dump(by_alias=True)[key]
 
-KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
-"""The keys of a target in `[tool.duetbench]`."""
 
 _SELECTING: Final = {
     *("--app", "--path", "--request", "--header", "--tests", "--select", "--only", "--limit"),
@@ -285,6 +186,9 @@ _WORDS: Final = {
     *("interface", "factory", "token", "expect-status", "ready-timeout"),
 }
 """Words of sides that neither. A lock is none: who wrote the record could have chosen a file."""
+
+_SPELLED: Final = {"requests": "request", "headers": "header"}
+"""Keys whose options have another name."""
 
 _LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 """A text on one line that is no option."""
@@ -365,7 +269,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     application, or for a file in a key that is not in the repository.
     """
     file, table = read_table(root)
-    keys = {key: value for key, value in table.items() if key in KEYS}
+    keys = {key: value for key, value in table.items() if key in FIELDS}
     values = {key: value for key, value in options.items() if was_given(value)}
     if "app" not in {**keys, **values}:
         raise UsageError(
@@ -378,13 +282,11 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     except ValidationError as error:
         place, actual, allowed = mistake(error)
         if place and place[0] in values:
-            label = key_path((spell(str(place[0])), *place[1:]))
-            sign = "=" if label.startswith("--with") else " "
-            raise UsageError(f"{label}{sign}{actual}: expected {allowed}") from error
+            option = _SPELLED.get(str(place[0]), str(place[0]))
+            label = key_path((f"--{option}", *place[1:]))
+            raise UsageError(f"{label} {actual}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.duetbench"
         target = validate(Target, keys, str(file), table=where)
-    if target.server is not None and target.server not in SERVERS:
-        raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
     if target.token and not target.login:
         raise UsageError(f"token={target.token}: expected --login as well")
     lines = () if "requests" in values else target.requests
@@ -397,11 +299,6 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
 def was_given(value: object) -> bool:
     """Whether an option has a value, and not the one that stands for its absence."""
     return value is not None and value is not False and value not in ((), [], {})
-
-
-def spell(key: str) -> str:
-    """Spell a key as its options on a command line."""
-    return " or ".join(o.flag for o in OPTIONS.values() if o.key == key) or f"--{key}"
 
 
 def private(target: Target, folder: Path) -> dict[str, str]:
@@ -432,6 +329,16 @@ def read_variables(file: Path, label: str = "") -> dict[str, str]:
     return variables
 
 
+def find_variables(folders: Sequence[Path]) -> dict[str, str]:
+    """Find files of variables in some folders: variable → file, as a path from the first folder."""
+    own: dict[str, str] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob("*env*"))):
+        with suppress(OSError, UsageError):
+            place = shlex.quote(os.path.relpath(file, folders[0]))
+            own = {key: place for key, text in read_variables(file).items() if text} | own
+    return own
+
+
 def _read_limits(table: object) -> object:
     if not isinstance(table, dict):
         return table
@@ -458,6 +365,6 @@ class Configuration(Frozen):
 def configuration(root: Path) -> Configuration:
     """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
     file, table = read_table(root)
-    table = {key: value for key, value in table.items() if key not in KEYS}
+    table = {key: value for key, value in table.items() if key not in FIELDS}
     table = {**read_table(paths.PINS)[1], **table}
     return validate(Configuration, table, str(file), table="tool.duetbench")

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import hints, stacks, tools
+from duetbench.app import stacks, tools
 from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.interpreters import JIT, Interpreter
 from duetbench.app.servers import SERVERS
@@ -156,20 +156,6 @@ class SideCase:
             *(str(self.python), "-m", server.name),
             *(*server.arguments(case, port).split(), *case.server_args, *server.settings),
         ]
-
-    def advise(self, printed: str, routes: Sequence[str] = ()) -> str:
-        """Say what to do about a failure; empty if that is unknown. See `hints`."""
-        symptoms = hints.Symptoms(
-            printed=printed,
-            module=self.case.endpoint.app.partition(":")[0],
-            path=self.case.endpoint.path,
-            routes=routes,
-            folders=self.folders,
-            variables=self.environment(),
-            python=".".join(self.interpreter.version.split(".")[:2]),
-            source=self.testbed.subject.source,
-        )
-        return hints.advise(symptoms)
 
 
 BothSides = tuple[SideCase, SideCase]

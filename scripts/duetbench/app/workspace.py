@@ -14,31 +14,25 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Final, Self, get_args
+from typing import Final, Self
 from urllib.parse import quote, unquote
 
-from duetbench.app import databases, hints
-from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app import databases
 from duetbench.app.inside.request import identified, private_parts
 from duetbench.app.testbed import SideCase, fill, variables_of
-from duetbench.core.errors import FlagName, LaunchError, UsageError
-from duetbench.core.model import READY_SECONDS, Endpoint, Interface
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Endpoint
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import paths, ports
-from duetbench.host.command import AT, last_exception, last_words, read_log
+from duetbench.host.command import AT, last_words, read_log
 from duetbench.host.process_session import Session
 
 COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
-_IMPORT_SECONDS: Final = 120.0
-_ANSWER: Final = re.compile(
-    rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
-)
 _KEYS: Final = re.compile(
     r"(?i)//(?:[^/@:\s]*:)?([^/\s]+)@"
     r"|(?:pass|pwd|secret|token|key|sig|auth)\w*(?:=([^&;#\s]+)|\"\s*:\s*\"([^\"]+))"
 )
 """The password in a URL, or else its user; and what the names of settings call secret."""
-_NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 _SECRET_URL: Final = re.compile(r"://[^/@\s]+@")
 _SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 
@@ -259,42 +253,6 @@ def forget(folder: Path) -> None:
         if workspace := _PREPARED.pop(key):
             with suppress(LaunchError):
                 workspace.close()
-
-
-def find_interface(side: SideCase, log: Path) -> tuple[Interface, bool]:
-    """Import a case's application in the surroundings of a launch.
-
-    Return its interface, and whether it is what the named attribute makes.
-
-    No side of a comparison contains what that leaves (compiled modules, a database). Raises
-    UsageError if the application cannot be imported, or has neither interface; LaunchError
-    not_ready if a command fails.
-    """
-    case, argv = side.case, (str(side.python), "-m", entry.__name__.rpartition(".")[2])
-    limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
-    with Workspace(side, ports.free_port(), log) as workspace:
-        workspace.open()
-        code = workspace.execute(argv, limit, log)
-        return _read_answer(side, code, workspace.hide(read_log(log)), limit)
-
-
-def _read_answer(
-    side: SideCase, code: int | None, output: str, limit: float
-) -> tuple[Interface, bool]:
-    if code == 0 and (answers := _ANSWER.findall(output)):
-        interface, called = answers[-1]
-        return interface, bool(called)
-    message, advice = last_words(output), f". {side.advise(output) or hints.USUAL}"
-    if code is None:
-        actual, advice = f"an import that goes on after {limit:g} s (--with ready-timeout=)", ""
-    elif last_exception(output):
-        actual, message = message.removeprefix(_NO_APPLICATION), ""
-    else:
-        actual = f"an import that ends the process with exit code {code}"
-    words = f"; it said: {message}" if message else ""
-    raise UsageError(
-        f"{side.case.endpoint.app}: expected an application, found: {actual}{words}{advice}"
-    )
 
 
 def _copy_files(folder: Path, place: Path) -> None:

@@ -4,8 +4,7 @@ import importlib.metadata
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Final
@@ -96,12 +95,11 @@ def init_command(
             "@login.json', or its secrets into variables, {NAME} with --env-file"
         )
     clean_up(console)
-    bodies: Mapping[Path, bytes] = {}
     if tests:
         chosen: dict[str, Any] = {"tests": tests}
         seen = _run_tests(root, tests, options, console)
         if options["app"]:
-            chosen["requests"], bodies = _requests_of(seen, root, options, console)
+            chosen["requests"] = _requests_of(seen, root, options, console)
     else:
         chosen = _first(root, options, console)
     keys = {**options, **chosen, "env": {}}
@@ -118,7 +116,7 @@ def init_command(
         console.say(f"  {line}")
     for name in options["env"]:
         console.say(f"not written: the value of {name}: add --env {name} to each command")
-    written = {place: text.encode(), **bodies}
+    written = {place: text.encode()}
     if github:
         folder = (revisions.top(root) or root) / ".github" / "workflows"
         made = workflows(revisions.within(root))
@@ -158,53 +156,31 @@ def _run_tests(
 
 def _requests_of(
     seen: suite.Recording, root: Path, options: Options, console: Console
-) -> tuple[Sequence[str], Mapping[Path, bytes]]:
+) -> Sequence[str]:
     """Find the requests of tests that the application answers here as it does there.
 
-    Others than GET may write, and need a copied database. Also return files for bodies. Raises
-    UsageError if there are none.
+    Others than GET may write, and need a copied database. Raises UsageError if there are none.
     """
-    written = dict[str, tuple[str, bytes]]()
+    lines = dict[str | None, None]()
     for operation in suite.repeatable(seen):
         if operation.method == "GET" or options["copy-database"]:
-            line = request_lines.write(
-                operation.method, operation.path, operation.query,
-                operation.content_type, operation.body or "",
-            )  # fmt: skip
-            if line is not None:
-                written[line[0]] = line[1], (operation.body or "").encode("latin-1")
-    bodies = {root / file: body for file, body in written.values() if file}
-    declared = {**options, "requests": tuple(written)}
-    with _while_there(bodies), revisions.copies() as copies:
-        copy = deployment.working(with_options(root, declared), Narrator(console), copies)
+            address = operation.method, operation.path, operation.query
+            body = (operation.body or "").encode("latin-1").decode(errors="replace")
+            lines[request_lines.write(*address, operation.content_type, body)] = None
+    written = [*filter(None, lines)]
+    with revisions.copies() as copies:
+        declared = with_options(root, {**options, "requests": tuple(written)})
+        copy = deployment.working(declared, Narrator(console), copies)
         right, wrong = trial.serve_once(copy, Narrator(console), find=False)
-        lines = dict(zip((case.id for case in copy.cases()), written, strict=True))
-    chosen = [lines[case.id] for case in right]
-    if not chosen:
+        names = dict(zip((case.id for case in copy.cases()), written, strict=True))
+    if not right:
         raise UsageError(f"it answers no request as in the tests: {'; '.join(wrong[:_SHOWN])}")
     if wrong:
         what = quantity(len(wrong), "request")
         console.say(f"not written: {what}, answered otherwise here: {'; '.join(wrong[:_SHOWN])}")
     if not options["copy-database"]:
         console.say("not written: what is no GET, as it may write: --copy-database has it copied")
-    return chosen, {root / f: body for f, body in map(written.__getitem__, chosen) if f}
-
-
-@contextmanager
-def _while_there(contents: Mapping[Path, bytes]) -> Iterator[None]:
-    """Provide files for a while; those that were there before stay as they are."""
-    new = {file: content for file, content in contents.items() if not file.exists()}
-    try:
-        for file, content in new.items():
-            file.parent.mkdir(exist_ok=True)
-            file.write_bytes(content)
-        yield
-    finally:
-        for file in new:
-            file.unlink(missing_ok=True)
-        for folder in {file.parent for file in new}:
-            with suppress(OSError):  # others are in it
-                folder.rmdir()
+    return [names[case.id] for case in right]
 
 
 def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:

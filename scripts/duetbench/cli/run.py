@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from typer import Context, Exit
@@ -55,9 +54,8 @@ def run_command(
     narrator = Narrator(console)
     with machine(wait, console.say), deployed(project, narrator) as subject:
         plan = make_plan(subject.cases(), launches, seconds=seconds)
-        begin = partial(add_note, seconds)
         try:
-            run, path = runner.launch_all(plan, subject, project.results, console, begin=begin)
+            run, path = runner.launch_all(plan, subject, project.results, console)
         except NothingMeasuredError as problem:
             if FlagName.WRONG_ANSWER in problem.flags:
                 raise UsageError(str(problem)) from problem  # nobody has asked for another answer
@@ -68,12 +66,6 @@ def run_command(
         more = f" and your {others}" * bool(others)
         again = shlex.join(["duetbench", "compare", "HEAD", *words])
         console.say(f"next: change something, then {again}{more}")
-
-
-def add_note(seconds: float | None, run: Run) -> Run:
-    """Add to a run's header that its loads have another length than usual."""
-    note = (f"--seconds {seconds:g}: loads shorter or longer than usual",) if seconds else ()
-    return run.model_copy(update={"notes": run.notes + note})
 
 
 def conclude(run: Run, path: Path, console: Console, written: Sequence[Path]) -> None:

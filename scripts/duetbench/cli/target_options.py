@@ -2,49 +2,69 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_origin
 
 from typer import Context, Option
 
 from duetbench.app import target
 from duetbench.app.deployment import module_files
 from duetbench.app.subject import Subject
-from duetbench.app.target import OPTIONS, is_harmless
+from duetbench.app.target import FIELDS, is_harmless
 from duetbench.core.errors import UsageError
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with private values."""
 
-_FLAGS: Final = {name: option for name, option in OPTIONS.items() if not option.word}
-_WORDS: Final = {name: option for name, option in OPTIONS.items() if option.word}
+OPTIONS: Final = {
+    "app": ("app", "MODULE:ATTRIBUTE"),
+    "path": ("requests", "PATH"),
+    "request": ("requests", "LINE"),
+    "header": ("headers", "'NAME: VALUE'"),
+    "login": ("login", "REQUEST"),
+    "env": ("env", "NAME[=VALUE]"),
+    "env-file": ("env-file", "FILE"),
+    "copy-database": ("copy-database", "VARIABLE"),
+    "before": ("before", "COMMAND"),
+}
+"""Option → its key, and how a help shows its value."""
+
+_OF_KEYS: Final = {key: option for option, (key, _) in OPTIONS.items()}
+
+WORDS: Final = {"arg" if key == "server-arg" else key: key
+                for key in FIELDS if key not in {*_OF_KEYS, "results"}}  # fmt: skip
+"""Word of `--with` → its key: all that have no option."""
+
+_SEVERAL: Final = {
+    key for key, info in FIELDS.items() if get_origin(info.annotation) in {tuple, dict}
+}
 
 Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
 
 
+def _parameters() -> Iterator[Parameter]:
+    """Yield the options as parameters, as typer reads them."""
+    for name, (key, metavar) in OPTIONS.items():
+        meaning = FIELDS[key].description
+        if name == "path":
+            meaning = "Path to GET, e.g. /items/7 (/). Repeat it: each is a case."
+        option = Option(f"--{name}", metavar=metavar, help=meaning)
+        kind: Any = list[str] if key in _SEVERAL else str
+        yield _parameter(name.replace("-", "_"), kind, option)
+    words = f"What is otherwise than usual, such as workers=4: {', '.join(WORDS)}; repeatable."
+    yield _parameter("words", list[str], Option("--with", metavar="WORD", help=words))
+
+
 def _parameter(name: str, kind: Any, option: Any) -> Parameter:
     annotation = Annotated[kind | None, option]
-    name = name.replace("-", "_")
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-_WITH: Final = Option(
-    "--with",
-    metavar="WORD",
-    help=f"What is otherwise than usual, such as workers=4: {', '.join(_WORDS)}; repeatable.",
-)
-_DECLARED: Final = [
-    *(
-        _parameter(name, each.kind, Option(f"--{name}", metavar=each.metavar, help=each.help))
-        for name, each in _FLAGS.items()
-    ),
-    _parameter("words", list[str], _WITH),
-]
-"""Each option is a parameter, as typer reads them."""
+_DECLARED: Final = [*_parameters()]
 
 
 def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,17 +86,20 @@ def _read(values: Mapping[str, Any]) -> Options:
 
     A private header's value becomes a variable, whose values are never recorded or shown.
     """
-    typed = [(option, values[option.name.replace("-", "_")]) for option in _FLAGS.values()]
-    typed += [_read_word(word) for word in values["words"] or ()]
-    keys: dict[str, Any] = {option.key: () if option.kind == list[str] else None
-                            for option in OPTIONS.values()}  # fmt: skip
-    for option, value in typed:
-        if option.kind == list[str]:
-            keys[option.key] += tuple(value or ())
-        elif option.word and keys[option.key] is not None:
-            raise UsageError(f"--with {option.name}: expected it once")
-        else:
-            keys[option.key] = value
+    keys: dict[str, Any] = {key: () if key in _SEVERAL else None for key in FIELDS}
+    for option, (key, _) in OPTIONS.items():
+        value = values[option.replace("-", "_")]
+        keys[key] = (*keys[key], *(value or ())) if key in _SEVERAL else value
+    for word in values["words"] or ():
+        name, sign, text = word.partition("=")
+        if name not in WORDS or text.startswith("=") or not (sign or name == "factory"):
+            known = ", ".join(WORDS)
+            raise UsageError(f"--with {word}: expected KEY=VALUE, with one of {known}")
+        key = WORDS[name]
+        value = target.read_value(key, text if sign else "true")
+        if not (key in _SEVERAL or keys[key] is None):
+            raise UsageError(f"--with {name}: expected it once")
+        keys[key] = (*keys[key], *value) if key in _SEVERAL else value
     headers, variables = dict[str, str](), dict[str, str]()
     for text in keys["env"]:
         name, assigned, value = text.partition("=")
@@ -94,15 +117,6 @@ def _read(values: Mapping[str, Any]) -> Options:
     return {**keys, "headers": headers, "env": variables}
 
 
-def _read_word(word: str) -> tuple[target.CommandOption, Any]:
-    name, sign, text = word.partition("=")
-    if (option := _WORDS.get(name)) is None or text.startswith("="):
-        known = ", ".join(_WORDS)
-        raise UsageError(f"--with {word}: expected KEY=VALUE, with one of {known}")
-    value = option.read(text if sign else None)
-    return option, [value] if option.kind == list[str] else value
-
-
 def with_options(root: Path, options: Options) -> Subject:
     """Return a repository's application, from keys and options; raises as `target.of`."""
     here, app = Path.cwd(), options["app"]
@@ -117,18 +131,17 @@ def with_options(root: Path, options: Options) -> Subject:
 
 def repetition(options: Options) -> tuple[list[str], str]:
     """Return the options that repeat a call, and the names of those that only its author has."""
-    of_keys = {option.key: option for option in OPTIONS.values()}
     words, others = list[str](), dict[str, None]()
+    names = {key: word for word, key in WORDS.items()}
     headers = [f"{name}: {text}" for name, text in options.get("headers", {}).items()]
     for key, value in {**options, "headers": headers}.items():
-        option = of_keys[key]
-        if not target.was_given(value):
-            continue
-        for each in value if option.kind == list[str] else [value]:
-            if is_harmless(*option.spell(each)):
-                words += option.spell(each)
+        flag = f"--{_OF_KEYS[key]}" if key in _OF_KEYS else "--with"
+        for each in value if key in _SEVERAL else [value] * target.was_given(value):
+            text = f"{names[key]}={each}" if flag == "--with" else str(each)
+            if is_harmless(flag, text):
+                words += [flag, text]
             else:
-                others[option.flag] = None
+                others[f"--with {names[key]}" if flag == "--with" else flag] = None
     return words, ", ".join(others)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from duetbench.app import case_names
+from duetbench.app import case_names, hints
 from duetbench.app.expectation import check_answer
 from duetbench.app.in_process import code_of, program
 from duetbench.app.inside import process as inside
@@ -168,7 +168,7 @@ def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
                 check_answer(case.endpoint, where, reply["status"], headers, body)
             except LaunchError as error:
                 detail = new.hide(error.detail.removesuffix("; see the server's log"))
-                advice = head.advise(detail, new.routes)
+                advice = hints.advise(head, detail, new.routes)
                 raise UsageError(f"{detail}{advice and f'. {advice}'}") from error
 
 

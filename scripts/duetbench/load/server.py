@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, Self
 
+from duetbench.app import hints
 from duetbench.app.inside.request import identify
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import SideCase
@@ -107,7 +108,7 @@ class Serving:
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
             routes = verify.routes(self.port) if flag is FlagName.WRONG_ANSWER else ()
-            advice = self.side.advise(detail, routes)
+            advice = hints.advise(self.side, detail, routes)
             detail += f"{advice and f'. {advice}'}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
@@ -143,7 +144,7 @@ class Serving:
     def _log_words(self) -> str:
         """Quote the log, with what to do about it."""
         text = self.workspace.hide_values(read_log(self.log))
-        advice = self.side.advise(text)
+        advice = hints.advise(self.side, text)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
     def start(self) -> None:
