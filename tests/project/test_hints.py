@@ -48,6 +48,8 @@ def advice(error: str, root: Path, source: str = "x", given: Collection[str] = (
         ("(1146, \"Table 'shop.items' doesn't exist\")", "make them with --before"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/x/copy/shop/data'",
          "other small ones: make more with --before"),
+        ("sqlalchemy.exc.TimeoutError: QueuePool limit of size 5 overflow 10 reached",
+         "or add --with connections=8"),
         ("No such file or directory: '/etc/shop/key'", ""),
         ("OSError: [Errno 111] Connect call failed ('127.0.0.1', 5432)",
          "It needs a server at 127.0.0.1:5432, and none answers"),

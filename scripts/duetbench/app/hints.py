@@ -92,6 +92,8 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], SideCase, Sequence[str
     r"found (30[12378]) to (/\S*)": r"Measure that path with --path '\2', or the redirect with "
     r"--with expect-status=\1",
     # Modules and packages.
+    r"AttributeError: (?:partially initialized )?module '[\w.]+' has no attribute": "Name what is "
+    "the application in it, as MODULE:ATTRIBUTE; `duetbench init` finds it",
     r"No module named '([\w.]+)'": _missing,
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
     r"Config '(\w+)' is missing|(\w+) not found\. Declare it as envvar"
@@ -104,6 +106,8 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], SideCase, Sequence[str
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
     "tables: make them with --before, such as 'python manage.py migrate' or 'python -m alembic "
     "upgrade head'",
+    r"QueuePool limit of size": "Its pool of connections is smaller than the load, so requests "
+    "wait until they fail: enlarge the pool, or add --with connections=8",
     r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
     "the files that git has, and other small ones: make more with --before",
     r"(?:Connect call failed \('|connecting to |server at \")([\w.-]+)(?:', |:|\".{0,80}port )"
