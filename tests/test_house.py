@@ -20,13 +20,13 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = 33_103
+STATEMENTS: Final = 32_689
 """Upper bound of all statements, tests among them: one in lines would reward packing. It only
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
-PAGES: Final = 1_687
+PAGES: Final = 1_667
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 131, "observatory": 68}
-REACH: Final = {"run": (48, 5_782), "compare": (72, 9_232)}
+MODULES: Final = {"duetbench": 131, "observatory": 67}
+REACH: Final = {"run": (48, 5_735), "compare": (72, 9_186)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

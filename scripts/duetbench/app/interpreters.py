@@ -63,6 +63,13 @@ _MARK: Final = re.compile(r"# installed for (.+) in (.+)\n")
 """The first line of an environment's lock: its Python and the repository."""
 
 _FOLDERS: Final = (".venv", "venv", "env")
+_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "poetry.lock": ("poetry", "env", "info", "--executable"),
+    "pdm.lock": ("pdm", "info", "--python"),
+    "Pipfile.lock": ("pipenv", "--py"),
+}
+"""Lock of a tool that may keep environments elsewhere → how it tells their Python."""
+
 _SHEBANG: Final = 300  # bytes in which a script names its Python
 
 
@@ -282,6 +289,12 @@ def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
         for name in _FOLDERS:
             if (folder / name / "pyvenv.cfg").is_file():
                 yield folder / name / "bin/python", os.path.relpath(folder / name, root)
+    for file, argv in _TOOLS.items():
+        if (root / file).is_file() and shutil.which(argv[0]):
+            process = subprocess.run(
+                argv, capture_output=True, check=False, timeout=_ANSWER_S, cwd=root, text=True
+            )
+            yield Path(process.stdout.strip() or "none"), f"{argv[0]}'s environment"
 
 
 def _link_files(source: Path, target: Path) -> None:

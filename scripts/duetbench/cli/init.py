@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Final
@@ -20,7 +20,7 @@ from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.effects import suite
-from duetbench.effects.activity import BAD
+from duetbench.effects.activity import BAD, Operation
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
@@ -162,7 +162,7 @@ def _requests_of(
     Others than GET may write, and need a copied database. Raises UsageError if there are none.
     """
     lines = dict[str | None, None]()
-    for operation in suite.repeatable(seen):
+    for operation in _repeatable(seen):
         if operation.method == "GET" or options["copy-database"]:
             address = operation.method, operation.path, operation.query
             body = (operation.body or "").encode("latin-1").decode(errors="replace")
@@ -181,6 +181,16 @@ def _requests_of(
     if not options["copy-database"]:
         console.say("not written: what is no GET, as it may write: --copy-database has it copied")
     return [names[case.id] for case in right]
+
+
+def _repeatable(seen: suite.Recording) -> Iterable[Operation]:
+    """Return a request of passing tests for each endpoint, all of which is known; answered 200."""
+    chosen = dict[str, Operation]()
+    for operation in seen.operations.values():
+        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
+        if right and seen.outcomes.get(operation.test) == "passed":
+            chosen.setdefault(operation.endpoint, operation)
+    return chosen.values()
 
 
 def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:

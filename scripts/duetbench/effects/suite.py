@@ -12,7 +12,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -137,12 +136,10 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
     return Recording(operations, ends["outcomes"], ends["unseen"], said)
 
 
-@contextmanager
-def program(suite: Suite, place: Path, name: str) -> Iterator[Program]:
+def program(suite: Suite, place: Path, name: str) -> Program:
     """Return what calls a function of a copy again and again, to be counted."""
-    payload = ("-m", PROGRAM, COUNT, name)
-    environment, hide = suite.environment(place), hider(suite.private())
-    yield Program(suite.python, payload, environment, place, hide=hide)
+    payload, hide = ("-m", PROGRAM, COUNT, name), hider(suite.private())
+    return Program(suite.python, payload, suite.environment(place), place, hide=hide)
 
 
 def _argv(suite: Suite, only: Sequence[str]) -> list[str]:
@@ -160,16 +157,6 @@ def _last_words(text: str) -> str:
     words = command.last_words(text)
     error = (_ERROR.findall(text) or [""])[-1]
     return words if error in words else error
-
-
-def repeatable(recording: Recording) -> list[Operation]:
-    """Return a request of passing tests for each endpoint, all of which is known; answered 200."""
-    chosen = dict[str, Operation]()
-    for operation in recording.operations.values():
-        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
-        if right and recording.outcomes.get(operation.test) == "passed":
-            chosen.setdefault(operation.endpoint, operation)
-    return [*chosen.values()]
 
 
 def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
@@ -204,8 +191,9 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
             else:  # not made in each run
                 del pairs[key], effects[key]
     before, after = (side.outcomes for side in first)
+    asked = [test for test in after if before.get(test) in BAD and after[test] == "passed"]
     effects = {
-        key: _as_asked(effects[key]) if _only_base_fails(before, after, key[0]) else effects[key]
+        key: _as_asked(effects[key]) if key[0] in asked else effects[key]
         for key in _until_they_part(first, effects)
     }
     pairs = {key: pairs[key] for key in effects}
@@ -216,12 +204,8 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         frozenset(made),
         tests=len(after),
         broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
-        notes=tuple(_notes(first, pairs, calls=bool(suite.calls))),
+        notes=tuple(_notes(first, pairs, asked, calls=bool(suite.calls))),
     )
-
-
-def _only_base_fails(before: Mapping[str, str], after: Mapping[str, str], test: str) -> bool:
-    return before.get(test) in BAD and after.get(test) == "passed"
 
 
 def _as_asked(effects: Effects) -> Effects:
@@ -281,7 +265,9 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     later = [difference.compare(old.did, new.did) for old, new in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
-        known = [other for seen in later if (other := _counterpart(effect, seen))]
+        text = effect.text if effect.kind != "function" else None  # of which there is one
+        alike = (e for seen in later for e in seen.differ if e.kind == effect.kind)
+        known = [e for e in alike if text in {e.text, None}]
         if len(known) < len(later) or effect.kind == "plan":
             return len(known) == len(later)
         if _is_inside((effect,)) and any(
@@ -305,22 +291,15 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     )
 
 
-def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:
-    """Find the same effect in another look; of function calls there is one."""
-    calls = effect.kind == "function"
-    same = (e for e in seen.differ if e.kind == effect.kind and (calls or e.text == effect.text))
-    return next(same, None)
-
-
 def _notes(
-    sides: Sequence[Recording], pairs: Mapping[Key, object], *, calls: bool
+    sides: Sequence[Recording], pairs: Mapping[Key, object], asked: Sequence[str], *, calls: bool
 ) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
     noun, none = ("functions", _NO_CALL) if calls else ("tests", NO_CLIENT)
     for what, names in (
         ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
-        ("fail on base only", [n for n in head if _only_base_fails(base, head, n)]),
+        ("fail on base only", asked),
         ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):

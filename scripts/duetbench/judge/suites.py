@@ -3,8 +3,8 @@
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -236,7 +236,8 @@ def _count(
     counts = dict[str, Instructions | str]()
     for name in project_suite.calls:
         with reporter.step(name, "its instructions"):
-            sides = [partial(suite.program, project_suite, place, name) for place in places]
+            clients = [nullcontext(suite.program(project_suite, place, name)) for place in places]
+            sides = [lambda client=client: client for client in clients]
             counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
     return counts
 
