@@ -57,7 +57,7 @@ def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
         assert folder.is_dir()  # the second has not swept the first, whose maker lives
         assert beside != folder
         _measured_from_its_own(repository, Scope((JSON,), QUIET, folder))
-    assert list((cache / "snapshots").iterdir()) == []  # with what applications have written
+    assert not list((cache / "snapshots").glob("*/*"))  # with what applications have written
     with pytest.raises(KeyboardInterrupt), revisions.copies():
         raise KeyboardInterrupt
     assert list((cache / "snapshots").iterdir()) == []
