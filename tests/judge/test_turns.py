@@ -11,7 +11,7 @@ from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
-from duetbench.core.comparison import Duet
+from duetbench.core.comparison import SIDES, Duet
 from duetbench.core.model import Endpoint, Expectation, Load, Verdict
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments
@@ -112,8 +112,12 @@ def test_a_start_has_what_its_import_takes(
         assert many["start_cpu"] - few["start_cpu"] == pytest.approx(0.4, rel=0.5)
         assert many["start_cpu"] > many["import_time"] >= 0.6
         assert many["start_time"] >= 0.6 + 0.3
-        assert many["start_time"] > few["start_time"]
         assert many["pss_start"] - few["pss_start"] == pytest.approx(30e6, rel=0.2)
+    # A busy machine holds up any of them, but hardly all.
+    base, head = (
+        min(getattr(duet, side)["start_time"] for duet in starts[0].all) for side in SIDES
+    )
+    assert base < head
     for duets, verdict in zip(starts, (Verdict.WORSE, Verdict.BETTER), strict=True):
         for subject in ("import_time", "pss_start"):
             assert judged(duets)[subject].verdict is verdict
