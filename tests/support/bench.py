@@ -126,7 +126,10 @@ def _environment(process: psutil.Process) -> bytes | None:
 
 def lives(pid: int) -> bool:
     """Whether a process lives; one that has ended may wait for its parent for a while."""
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return any(
+        process.pid == pid and process.info["status"] != psutil.STATUS_ZOMBIE
+        for process in psutil.process_iter(["status"])
+    )
 
 
 @dataclass(frozen=True)
