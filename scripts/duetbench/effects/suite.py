@@ -18,7 +18,6 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from duetbench.app.inside.process import Program
 from duetbench.app.project_tests import Suite
 from duetbench.core.comparison import (
     SIDES,
@@ -29,7 +28,7 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import LaunchError, SetupError
 from duetbench.core.text import hider, short, some
 from duetbench.effects import answers, difference
-from duetbench.effects.activity import BAD, CALL, COUNT, OUT, SECRETS, Activity, Operation
+from duetbench.effects.activity import BAD, CALL, OUT, SECRETS, Activity, Operation
 from duetbench.host import command, paths
 from duetbench.host.process_session import Session
 
@@ -134,12 +133,6 @@ def record(suite: Suite, place: Path, tick: Tick, only: Sequence[str] = ()) -> R
         op.key: replace(op, did=op.did.hidden(hide)) for op in map(_OPERATION.validate_json, lines)
     }
     return Recording(operations, ends["outcomes"], ends["unseen"], said)
-
-
-def program(suite: Suite, place: Path, name: str) -> Program:
-    """Return what calls a function of a copy again and again, to be counted."""
-    payload, hide = ("-m", PROGRAM, COUNT, name), hider(suite.private())
-    return Program(suite.python, payload, suite.environment(place), place, hide=hide)
 
 
 def _argv(suite: Suite, only: Sequence[str]) -> list[str]:
@@ -265,9 +258,9 @@ def agreed(effects: Effects, looks: Sequence[Pair]) -> Effects:
     later = [difference.compare(old.did, new.did) for old, new in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
-        text = effect.text if effect.kind != "function" else None  # of which there is one
+        calls = effect.kind == "function"  # of which there is one
         alike = (e for seen in later for e in seen.differ if e.kind == effect.kind)
-        known = [e for e in alike if text in {e.text, None}]
+        known = [e for e in alike if calls or e.text == effect.text]
         if len(known) < len(later) or effect.kind == "plan":
             return len(known) == len(later)
         if _is_inside((effect,)) and any(

@@ -2,14 +2,16 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from duetbench.app import interpreters, revisions, target
 from duetbench.app.declarations import project_name
+from duetbench.app.inside.process import Program
 from duetbench.app.project_tests import Suite
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__
@@ -27,11 +29,11 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import Case, EffectKind, Endpoint, Expectation, Load, Missing, Verdict
-from duetbench.core.text import some
+from duetbench.core.text import hider, some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.effects import suite
-from duetbench.effects.activity import Operation
+from duetbench.effects.activity import COUNT, Operation
 from duetbench.effects.difference import KINDS
 from duetbench.effects.suite import Key, Pair, SuiteEffects
 from duetbench.host import files, machine, paths
@@ -229,6 +231,18 @@ def _made(seen: SuiteEffects, rows: Sequence[Row], calls: Sequence[str]) -> Sequ
     ]
 
 
+@contextmanager
+def _caller(project_suite: Suite, place: Path, name: str) -> Iterator[Program]:
+    """Provide what calls a function of a copy again and again, to be counted."""
+    yield Program(
+        project_suite.python,
+        ("-m", suite.PROGRAM, COUNT, name),
+        project_suite.environment(place),
+        place,
+        hider(project_suite.private()),
+    )
+
+
 def _count(
     project_suite: Suite, places: Sequence[Path], reporter: Reporter
 ) -> dict[str, Instructions | str]:
@@ -236,8 +250,7 @@ def _count(
     counts = dict[str, Instructions | str]()
     for name in project_suite.calls:
         with reporter.step(name, "its instructions"):
-            clients = [nullcontext(suite.program(project_suite, place, name)) for place in places]
-            sides = [lambda client=client: client for client in clients]
+            sides = [partial(_caller, project_suite, place, name) for place in places]
             counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
     return counts
 
