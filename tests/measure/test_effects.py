@@ -1,5 +1,6 @@
 """What one request does: effects that are known from reading small applications."""
 
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -311,6 +312,21 @@ def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.Monkey
     kept = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str)
     assert kept is not None
     assert (kept["course"], kept["bytes"], kept["place"]) == ("none", 0.0, "")
+
+
+def test_blocks_that_come_now_and_then_are_no_table() -> None:
+    """As the interpreter without the GIL makes them where other threads drop objects."""
+    rounds, blocks = itertools.count(1), dict.fromkeys(range(100), b"")
+
+    def make() -> None:
+        if (number := next(rounds)) % 1_000 == 0:
+            blocks[number // 1_000] = bytes(8_000)
+
+    kept = memory.kept(make, 1, 500.0, str)
+    assert kept is not None
+    assert blocks[1]
+    assert blocks[9]  # 400 rounds, 400 and 800 have one more, and then 8,000 have eight
+    assert kept["course"] == "none"
 
 
 UPDATE: Final = "update book set title = ? where id = ?"
