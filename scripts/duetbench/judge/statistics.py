@@ -97,6 +97,8 @@ def adjust(ps: Sequence[float]) -> list[float]:
     costs throughput) do not invalidate it (Benjamini & Yekutieli, Annals of Statistics 29 (2001)
     1165).
     """
+    if not ps:
+        return []
     from scipy import stats  # noqa: PLC0415 - it takes half a second, and only verdicts need it
 
-    return [float(p) for p in stats.false_discovery_control(list(ps))] if ps else []
+    return [float(p) for p in stats.false_discovery_control(list(ps))]
