@@ -134,11 +134,6 @@ class Effects(Frozen):
         """Whether nothing differs."""
         return not (self.differ or self.answers or self.leaks or self.repairs)
 
-    @property
-    def moved(self) -> frozenset[EffectKind]:
-        """The kinds that differ."""
-        return frozenset(effect.kind for effect in self.differ)
-
     def figure(self, kind: str, side: Literal[0, 1]) -> float | None:
         """How often a side's request has an effect, or the bytes that it keeps; None: unknown."""
         if kind == KEPT:
