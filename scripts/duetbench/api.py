@@ -31,7 +31,7 @@ from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
-from duetbench.report import comparison_text
+from duetbench.report import report
 from duetbench.report.html.comparison_page import one_file
 
 
@@ -134,7 +134,7 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:
     """Write what a comparison found, as Markdown or as one HTML file."""
-    return (one_file if medium == "html" else comparison_text.as_markdown)(comparison)
+    return (one_file if medium == "html" else report.as_markdown)(comparison)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
-from duetbench.report.formats import ends
+from duetbench.report.changes import ends
 
 
 @pytest.mark.parametrize(

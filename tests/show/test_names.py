@@ -8,7 +8,7 @@ import synthetic
 from bench import all_cases
 from duetbench.app import case_names
 from duetbench.core.units import Interval
-from duetbench.report import formats
+from duetbench.report import changes
 from observatory.show.quoting import sentence
 from observatory.store.change import SeriesName
 
@@ -60,7 +60,7 @@ def test_a_case_on_another_interpreter_keeps_its_server() -> None:
     ],
 )  # fmt: skip
 def test_a_move_is_said_in_plain_words(metric: str, moved: Interval, said: str) -> None:
-    assert f"{formats.movement(metric, moved)} ({formats.within(moved)})" == said
+    assert f"{changes.movement(metric, moved)} ({changes.within(moved)})" == said
 
 
 def test_a_change_is_a_sentence() -> None:

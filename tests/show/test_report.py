@@ -45,11 +45,10 @@ from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.repetition import command, rebuilt
-from duetbench.report import formats
-from duetbench.report.comparison_text import as_markdown, print_comparison
+from duetbench.report import changes, formats
 from duetbench.report.findings import announce, row
 from duetbench.report.html.comparison_page import one_file
-from duetbench.report.report import make_report
+from duetbench.report.report import as_markdown, make_report, print_comparison
 from goldens import assert_golden
 from synthetic import make_case
 
@@ -313,13 +312,13 @@ def test_a_figure_has_no_more_digits_than_its_interval(
     ratio: float, low: float, high: float, change: str, ends: str, within: str
 ) -> None:
     figure = Interval(ratio, low, high)
-    assert formats.change(figure) == change
-    assert (formats.ends(figure), formats.within(figure)) == (ends, within)
+    assert changes.change(figure) == change
+    assert (changes.ends(figure), changes.within(figure)) == (ends, within)
 
 
 def test_what_only_a_doubling_would_show_is_a_factor() -> None:
     """Three loud duets may see nothing below a factor of millions: no such figure is printed."""
-    sizes = [formats.size(change) for change in (None, 0.0062, 0.99, 1.0, 1.39, 65535.6)]
+    sizes = [changes.size(change) for change in (None, 0.0062, 0.99, 1.0, 1.39, 65535.6)]
     assert sizes == [formats.MISSING, "0.62 %", "99 %", "2.0 times", "2.4 times", "over 10 times"]
 
 

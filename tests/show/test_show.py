@@ -22,8 +22,8 @@ from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files
 from duetbench.host.files import encode, save_comparison
 from duetbench.load.summary import summarise
-from duetbench.report.comparison_text import as_markdown as report
-from duetbench.report.comparison_text import print_comparison
+from duetbench.report.report import as_markdown as report
+from duetbench.report.report import print_comparison
 from duetbench.report.run import as_markdown, print_cases, print_run
 from goldens import assert_golden
 from observatory.cli import experiments

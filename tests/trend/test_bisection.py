@@ -37,7 +37,7 @@ from duetbench.judge.bisection import (
     first_bad,
 )
 from duetbench.judge.findings import of_effects, within_limit
-from duetbench.report.change import commit_lines
+from duetbench.report.cause import commit_lines
 from observatory.trend.cause import blame
 from synthetic import make_case
 

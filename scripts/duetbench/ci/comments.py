@@ -23,10 +23,9 @@ from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
-from duetbench.report.change import cause_lines
-from duetbench.report.comparison_text import as_markdown
+from duetbench.report.cause import cause_lines
 from duetbench.report.formats import escape
-from duetbench.report.report import make_report
+from duetbench.report.report import as_markdown, make_report
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""

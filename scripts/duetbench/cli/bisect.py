@@ -32,7 +32,7 @@ from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import clearest
 from duetbench.judge.repetition import contrast_of
-from duetbench.report.change import cause_lines, commit_lines
+from duetbench.report.cause import cause_lines, commit_lines
 
 
 @with_target

@@ -169,8 +169,13 @@ def run(
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
-    from duetbench.report.comparison_text import as_markdown, print_comparison, texts_of
-    from duetbench.report.report import check_line, side_text
+    from duetbench.report.report import (
+        as_markdown,
+        check_line,
+        print_comparison,
+        side_text,
+        texts_of,
+    )
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)

@@ -11,7 +11,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console
-from duetbench.report import comparison_text
+from duetbench.report import report
 from duetbench.report import run as run_text
 
 
@@ -34,8 +34,8 @@ def show_command(
     if isinstance(content, Run):
         texts, show = run_text.texts_of(content), partial(run_text.print_run, run=content)
     else:
-        texts = comparison_text.texts_of(content)
-        show = partial(comparison_text.print_comparison, comparison=content)
+        texts = report.texts_of(content)
+        show = partial(report.print_comparison, comparison=content)
     written = reports(output, *texts, as_json=as_json)
     write_reports(written, texts)
     if not written:

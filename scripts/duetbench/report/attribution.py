@@ -10,7 +10,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.host.console import duration
-from duetbench.report import formats
+from duetbench.report import changes
 from duetbench.report.formats import Section
 
 _LONGEST: Final = 150  # characters of a name
@@ -43,10 +43,10 @@ class AttributionText:
         name = record.asked or case_names.name(record.case).what
         ratio, spread = totals.head / totals.base, totals.spread
         if abs(ratio - 1) <= spread:
-            repeat = formats.size(spread)
+            repeat = changes.size(spread)
             return f"{name}: instructions per request did not move (counts repeat within {repeat})."
         scatter = Interval(ratio, ratio * (1 - spread), ratio * (1 + spread))
-        moved = f"{formats.movement(INSTRUCTIONS, scatter)} ({formats.within(scatter)})"
+        moved = f"{changes.movement(INSTRUCTIONS, scatter)} ({changes.within(scatter)})"
         return f"{name} {moved}: {units.count(totals.base)} → {units.count(totals.head)}."
 
     @property
@@ -54,13 +54,13 @@ class AttributionText:
         """The function that moved most, or none."""
         for first in self.rows:
             return f"{first.function} {first.effect}: {first.where}, {first.package}."
-        least = formats.size(self.record.threshold)
+        least = changes.size(self.record.threshold)
         return f"No function is named: none moved by {least} of a request or more."
 
     @property
     def precision(self) -> str:
         """How precise the figures of rows are."""
-        least = formats.size(self.record.threshold)
+        least = changes.size(self.record.threshold)
         return f"Rows are precise to {least} of a request, by which equal sides differed at most."
 
     @property

@@ -14,7 +14,7 @@ from duetbench.core.model import Case, Verdict
 from duetbench.core.text import short, some
 from duetbench.core.units import Interval
 from duetbench.judge.findings import INSIDE, awaited, longer_budget, of_effects
-from duetbench.report import formats
+from duetbench.report import changes
 
 HEAD: Final = ("", "before → after", "change")
 """Columns of a finding, after its case."""
@@ -75,9 +75,9 @@ def _change(finding: Finding) -> str:
         return verdict
     if finding.verdict is Verdict.SAME:
         below = "below" if excludes_limit(finding) else "probably below"
-        return f"{below} {limit(finding)} ({formats.ends(finding.interval)})"
+        return f"{below} {limit(finding)} ({changes.ends(finding.interval)})"
     metric = CPU if finding.subject == INSTRUCTIONS else finding.subject
-    change, ends = formats.amount(metric, finding.interval, moved=finding.moved)
+    change, ends = changes.amount(metric, finding.interval, moved=finding.moved)
     agreeing = f"{finding.agreeing or finding.n} of {finding.n} pairs"
     sure = ", ".join(filter(None, (ends, agreeing * (finding.moved and finding.n > 1))))
     return f"{change} ({sure})" if sure else change
@@ -107,9 +107,9 @@ def sentence(finding: Finding) -> str:
     if kind := EFFECTS.get(finding.subject):
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
-    text = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
+    text = changes.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
     counted = finding.subject == INSTRUCTIONS and ratio.ends
-    return f"{text} ({formats.within(ratio)})" if counted else text
+    return f"{text} ({changes.within(ratio)})" if counted else text
 
 
 def _does(finding: Finding, kind: Metric) -> str:
@@ -137,7 +137,7 @@ def seen(findings: Iterable[Finding]) -> str:
     leading = [finding for finding in measured if finding.subject == CPU] or measured
     if not leading:
         return ""
-    size = formats.size(max(finding.detectable or 0.0 for finding in leading))
+    size = changes.size(max(finding.detectable or 0.0 for finding in leading))
     least = size if size.startswith("over") else f"{size} or more"
     return f"a change of {least} in {noun(leading[0])}"
 
@@ -228,7 +228,7 @@ def _open(
     """Say what is unknown, why if it is one thing, and that `seconds` may decide it."""
     first, what = unknown[0], some(tuple(dict.fromkeys(map(noun, unknown))), _NAMED)
     if comparison.planned <= 1 and not any(finding.moved for finding in comparison.findings):
-        why = first.why or f"{what} {formats.ends(first.interval)}"
+        why = first.why or f"{what} {changes.ends(first.interval)}"
         what = f"{names[first.case]}: {short(why, _REASON)}"
     elif comparison.planned > 1 and first.why and len({f.why for f in unknown}) == 1:
         what = short(first.why, _REASON)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from duetbench.core.metrics import row as row_of
 from duetbench.host.console import duration
-from duetbench.report import formats
+from duetbench.report import changes, formats
 from duetbench.report.formats import GLOSSARY, escape, facts, grid
 from duetbench.report.run import describe_machine
 from observatory.show.claims import Answer, figure, ratio
@@ -116,8 +116,8 @@ def print_points(console: Console, points: Points) -> None:
         (
             case.case,
             row_of(point.metric).title,
-            formats.change(point.interval),
-            formats.ends(point.interval),
+            changes.change(point.interval),
+            changes.ends(point.interval),
         )
         for case in points.cases
         for point in case.points

@@ -8,7 +8,7 @@ from duetbench.app import case_names
 from duetbench.core.comparison import Finding
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.units import Interval
-from duetbench.report import formats
+from duetbench.report import changes, formats
 from duetbench.report.attribution import AttributionText
 from observatory.store.change import Change
 from observatory.trend.quotes import quote_of
@@ -20,16 +20,16 @@ _ARTICLES: Final = ("A ", "An ", "The ")
 def sentence(record: Change) -> str:
     """Put a change into words, with what is served for the case (see `CaseName.what`)."""
     # A size without an interval was counted, and cannot scatter.
-    within = formats.within(record.interval) or "counted"
+    within = changes.within(record.interval) or "counted"
     what = case_names.name(record.series.case).what
-    return f"{what} {formats.movement(record.series.metric, record.interval)} ({within})"
+    return f"{what} {changes.movement(record.series.metric, record.interval)} ({within})"
 
 
 def cause(record: Change) -> str:
     """Name the releases behind a change, each with its share; empty while they are unknown."""
     several = len(record.shares) > 1
     names = (
-        share.names + (f": {formats.change(share.interval)}" if several else "")
+        share.names + (f": {changes.change(share.interval)}" if several else "")
         for share in record.shares
     )
     return ", ".join(names) or str(record.culprit or "")
@@ -61,8 +61,8 @@ def served(case: str) -> str:
 
 def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     """Say by how much a figure moved: `needs 20 % more CPU`, `within` its interval."""
-    words = formats.movement(metric, ratio).removesuffix(" per request")
-    return f"{words} ({formats.within(ratio)})" if within else words
+    words = changes.movement(metric, ratio).removesuffix(" per request")
+    return f"{words} ({changes.within(ratio)})" if within else words
 
 
 def judged(finding: Finding) -> str:

@@ -17,7 +17,7 @@ from duetbench.core import __version__
 from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.model import Verdict
 from duetbench.core.text import visible
-from duetbench.report import formats
+from duetbench.report import changes, formats
 from duetbench.report.formats import WORDY
 from duetbench.report.report import make_report
 
@@ -54,7 +54,7 @@ def one_file(comparison: Comparison) -> str:
 def _pictures(comparison: Comparison, findings: Sequence[Finding]) -> list[Markup]:
     """Draw the changes on one axis, with none in its middle: intervals, and their duets as dots."""
     duets = {case.case.id: case.duets for case in comparison.cases}
-    half = max(_LEAST, 1.15 * formats.reach(f.interval for f in findings if f.interval))
+    half = max(_LEAST, 1.15 * changes.reach(f.interval for f in findings if f.interval))
 
     def at(ratio: float) -> str:
         return f"{50 + 48 * max(-1.0, min(1.0, (ratio - 1) / half)):.2f}%"

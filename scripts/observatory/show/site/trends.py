@@ -8,7 +8,7 @@ from markupsafe import Markup
 from duetbench.app import case_names
 from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
-from duetbench.report import formats
+from duetbench.report import changes
 from observatory.show import addresses as at
 from observatory.show import quoting
 from observatory.show.claims import over
@@ -119,7 +119,7 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     finding, text = f"{name.what}: {quoting.title(metric)}", ""
     if known := since(table, case):
         finding, begun, change = known
-        text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
+        text = f"Compared with {begun}: {changes.change(change)} ({changes.within(change)}). "
     caption = f"{text}On {name.variant}. {_LINE}"
     lines = [(table, table.planned[case][-_YEAR:])]
     return _chart(site, case, lines, metric, caption=caption), finding

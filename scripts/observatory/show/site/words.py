@@ -14,7 +14,7 @@ from duetbench.app import case_names
 from duetbench.core.metrics import row
 from duetbench.core.text import visible
 from duetbench.core.units import significant
-from duetbench.report import formats
+from duetbench.report import changes, formats
 from duetbench.report.html import comparison_page
 from observatory.matrix.titles import experiment
 from observatory.show import addresses, claims, quoting
@@ -103,7 +103,7 @@ def environment() -> jinja2.Environment:
     loaders = [templates, *filter(None, [shared.loader])]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
     own = (date, prose, labelled, unbroken, claims.ratio)
-    filters = (*own, formats.change, formats.ends, formats.within, formats.size)
+    filters = (*own, changes.change, changes.ends, changes.within, changes.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
     names |= {"topic_of": experiment, "name_of": case_names.name, "row_of": row}

@@ -10,7 +10,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.text import some
 from duetbench.core.units import Interval
-from duetbench.report import formats
+from duetbench.report import changes
 
 _SUSPECTS: Final = 20  # named
 
@@ -55,7 +55,7 @@ def _change(finding: Finding) -> str:
         of, suffix = row_of(finding.subject), " for every request" * (finding.subject == KEPT)
         name = KEPT if suffix else of.noun
         return f"{name}{suffix} {of.format(finding.base or 0.0)} → {of.format(finding.head or 0.0)}"
-    size = f"{formats.change(finding.interval or Interval(1.0))} {row_of(finding.subject).title}"
-    sure = [formats.ends(finding.interval), f"{finding.n} duets" if finding.n > 1 else ""]
+    size = f"{changes.change(finding.interval or Interval(1.0))} {row_of(finding.subject).title}"
+    sure = [changes.ends(finding.interval), f"{finding.n} duets" if finding.n > 1 else ""]
     known = ", ".join(filter(None, sure)) if finding.subject != INSTRUCTIONS else ""
     return f"{size} ({known})" if known else size
