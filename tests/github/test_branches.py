@@ -11,7 +11,8 @@ import pytest
 
 from acting import PROJECT
 from bare import Programs
-from duetbench.host.git import ask, credentials
+from duetbench.ci.actions import credentials
+from duetbench.host.git import ask
 from repos import commit, git, keep, protect, write
 
 LOCK: Final = "apps/stacks/one.txt"

@@ -12,13 +12,14 @@ import pytest
 
 from bench import failures, lives, undisturbed
 from duetbench.app import tools
+from duetbench.app.inside.process import ending
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill
 from duetbench.app.workspace import Workspace, forget, secrets
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
-from duetbench.core.text import ending, hider
+from duetbench.core.text import hider
 from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch

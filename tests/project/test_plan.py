@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from duetbench.app.testbed import server_of
 from duetbench.core.model import Case, Load
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
+from duetbench.judge.pairs import server_of
 from duetbench.load.loads import drain
 from observatory.cli import app
 from observatory.matrix.checkout import Checkout

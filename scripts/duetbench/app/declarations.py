@@ -52,16 +52,6 @@ def results_dir(root: Path) -> Path:
     return paths.project_state(root) / "results"
 
 
-def other_keys(root: Path) -> dict[str, Any]:
-    """The content of a `pyproject.toml`, if it is valid, except `[tool.duetbench]`."""
-    try:
-        project = read_pyproject(root)
-    except DeclarationError:
-        project = {}
-    tools = {name: table for name, table in project.get("tool", {}).items() if name != "duetbench"}
-    return {**project, "tool": tools}
-
-
 def project_name(root: Path) -> str:
     """Return the name of a repository's project, in characters that an id may have."""
     document = read_pyproject(root)

@@ -3,9 +3,8 @@
 import math
 import os
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +31,6 @@ _OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|C
 
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
-
-_OF_SERVERS: Final = attrgetter(
-    *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
-    *("server_args", "endpoint.app", "endpoint.interface", "endpoint.factory"),
-    *("env_names", "before", "after"),
-)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -219,8 +212,3 @@ def inherited_variables(*, shell: bool = False) -> dict[str, str]:
         return {name: os.environ[name] for name in INHERITED if name in os.environ}
     ours = re.compile(f"{_NOT_THEIRS}|{_OF_CI}" if os.environ.get("CI") else _NOT_THEIRS)
     return {name: text for name, text in os.environ.items() if not ours.match(name)}
-
-
-def server_of(case: Case) -> Hashable:
-    """The key of a case's server; cases with equal keys can share one."""
-    return *_OF_SERVERS(case), tuple(sorted(case.env.items()))

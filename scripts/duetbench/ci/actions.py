@@ -4,6 +4,7 @@ Outputs are a file that the environment names. A random line delimits each value
 that no value can begin another output.
 """
 
+import base64
 import json
 import os
 import re
@@ -14,6 +15,9 @@ from typing import Any, Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, errors
+
+TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+_SERVER: Final = "https://github.com"
 
 BOT: Final = "github-actions[bot]"
 """The account that writes with a job's own token. Nobody can register a name with brackets."""
@@ -33,7 +37,7 @@ class Context:
         self._environ = environ
         self.repository = self._required("GITHUB_REPOSITORY")
         """`owner/name`."""
-        self.token = self._required("GITHUB_TOKEN")
+        self.token = self._required(TOKEN)
         self.event_name = environ.get("GITHUB_EVENT_NAME", "")
         self.api_url = (environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
         if not _ADDRESS.match(self.api_url):  # the token goes there
@@ -86,3 +90,21 @@ def annotate(level: str, text: str, file: str = "", line: int = 0) -> None:
 def _escape(text: str, *, is_property: bool = False) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return escaped.replace(":", "%3A").replace(",", "%2C") if is_property else escaped
+
+
+def credentials(address: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that authenticate git; empty if there is no token.
+
+    The workflow's token is for GitHub alone, and no other server gets it.
+    """
+    server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
+    token = environment.get(TOKEN, "").strip()
+    if not token or not address.startswith(f"{server}/"):
+        return {}
+    basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    count = int(environment.get("GIT_CONFIG_COUNT", "0") or 0)
+    return {
+        "GIT_CONFIG_COUNT": str(count + 1),
+        f"GIT_CONFIG_KEY_{count}": f"http.{address}.extraheader",
+        f"GIT_CONFIG_VALUE_{count}": f"AUTHORIZATION: basic {basic}",
+    }

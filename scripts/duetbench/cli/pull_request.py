@@ -25,7 +25,7 @@ from duetbench.report.report import check_line
 ARTIFACT: Final = "duetbench"
 """Artifact that a job of `action.yml` uploads."""
 
-_SECRET: Final = {git.TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
+_SECRET: Final = {actions.TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
 """Variables that are kept from untrusted code."""
 
 
@@ -66,7 +66,7 @@ def _fetch(root: Path, commits: tuple[str, ...]) -> None:
     address = git.ask(root, "remote", "get-url", "origin")
     # If the checkout has stored its token, git sends it anyway, and GitHub refuses two.
     persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
-    environment = {} if persisted else git.credentials(address, os.environ)
+    environment = {} if persisted else actions.credentials(address, os.environ)
     shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
     depth = ["--depth=1"] if shallow else []
     git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)

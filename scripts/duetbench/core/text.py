@@ -33,10 +33,6 @@ HIDDEN: Final = 4
 """Fewest characters of a private value that texts hide: shorter ones occur everywhere, and are no
 secrets."""
 
-LONGEST: Final = 76
-"""Characters of a statement in a table."""
-
-_COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
 _DATA: Final = "data:;base64,"
 """Start of the text for bytes that are not UTF-8 (RFC 2397)."""
 
@@ -72,37 +68,6 @@ def short(text: str, limit: int = 300) -> str:
     letters = (letter if letter.isprintable() else " " for letter in text)
     line = " ".join("".join(letters).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
-
-
-def shorten_alike(texts: Sequence[str], *, sql: bool = False) -> list[str]:
-    """Shorten texts to `LONGEST` characters, so that each still differs from the others.
-
-    Of a SQL statement, the columns are left out first.
-    """
-
-    def brief(text: str) -> str:
-        return short(_COLUMNS.sub(r"\1…\2", text, count=1) if sql else text, LONGEST)
-
-    def shorten(text: str, others: Sequence[str]) -> str:
-        alike = [other for other in others if brief(other) == brief(text)]
-        if not alike:
-            return brief(text)
-        if all(short(other, LONGEST) != short(text, LONGEST) for other in alike):
-            return short(text, LONGEST)
-        letters = enumerate(zip(text, *alike, strict=False))
-        shared = next((at for at, some in letters if len({*some}) > 1), len(text))
-        return short(f"… {text[text.rfind(' ', 0, shared) + 1 :]}", LONGEST)
-
-    return [shorten(text, [other for other in texts if other != text]) for text in texts]
-
-
-def ending(text: str, most: int) -> str:
-    """Return the last characters of an output, from a line or word on: no part of a value is left.
-
-    What hides values does not know a part of one.
-    """
-    cut = text[-most:]
-    return text if len(text) <= most else cut.partition("\n" if "\n" in cut else " ")[2]
 
 
 def hider(names: Mapping[str, str]) -> Callable[[str], str]:

@@ -4,7 +4,6 @@ Credentials of the checkout or the workflow reach git by its environment, which 
 shows.
 """
 
-import base64
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,7 @@ from typing import Final
 from duetbench.core.errors import HistoryError
 from duetbench.host import paths
 
-TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-
 _TIMEOUT_S: Final = 600
-_SERVER: Final = "https://github.com"
 _OF_HOOKS: Final = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
 )
@@ -45,24 +41,6 @@ class GitError(HistoryError):
     def __init__(self, message: str, said: str = "") -> None:
         self.said = said
         super().__init__(message)
-
-
-def credentials(address: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that authenticate git; empty if there is no token.
-
-    The workflow's token is for GitHub alone, and no other server gets it.
-    """
-    server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
-    token = environment.get(TOKEN, "").strip()
-    if not token or not address.startswith(f"{server}/"):
-        return {}
-    basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    count = int(environment.get("GIT_CONFIG_COUNT", "0") or 0)
-    return {
-        "GIT_CONFIG_COUNT": str(count + 1),
-        f"GIT_CONFIG_KEY_{count}": f"http.{address}.extraheader",
-        f"GIT_CONFIG_VALUE_{count}": f"AUTHORIZATION: basic {basic}",
-    }
 
 
 def ask(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:

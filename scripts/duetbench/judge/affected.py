@@ -21,14 +21,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from duetbench.app import revisions
-from duetbench.app.declarations import other_keys
+from duetbench.app.declarations import read_pyproject
 from duetbench.app.in_process import MOST_PATHS
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
 from duetbench.core.comparison import Coverage, PackageChange, differences
+from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.effects.activity import Name
@@ -255,7 +256,7 @@ def _outline(file: Path) -> dict[tuple[str, str], int]:
 
 def _metadata(root: Path) -> str:
     """Dump a project's metadata without its version and requirements, whose packages count."""
-    metadata = other_keys(root)
+    metadata = _other_keys(root)
     left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
     project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
     all_ = {**metadata, "project": project, "dependency-groups": {}}
@@ -285,3 +286,13 @@ class _Cutter(ast.NodeTransformer):
         text, line = self.functions.get(around + name, ("", node.lineno))
         self.functions[around + name] = f"{text}\n{ast.dump(node)}", line
         return None
+
+
+def _other_keys(root: Path) -> dict[str, Any]:
+    """The content of a `pyproject.toml`, if it is valid, except `[tool.duetbench]`."""
+    try:
+        project = read_pyproject(root)
+    except DeclarationError:
+        project = {}
+    tools = {name: table for name, table in project.get("tool", {}).items() if name != "duetbench"}
+    return {**project, "tool": tools}

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 from duetbench.app import revisions, target, tools
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import server_of
 from duetbench.app.workspace import prepare_all
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
@@ -40,7 +39,7 @@ from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.findings import sort
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.pairs import Pair, Sides, server_of
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 

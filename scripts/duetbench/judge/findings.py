@@ -6,6 +6,7 @@ such as memory that requests keep, whichever saw more decides, and one finding s
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -24,7 +25,11 @@ from duetbench.core.comparison import (
 )
 from duetbench.core.metrics import CPU, HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, EffectKind, Verdict
-from duetbench.core.text import shorten_alike
+from duetbench.core.text import short
+
+LONGEST: Final = 76
+"""Characters of a statement in a table."""
+_COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
 
 LEAST_SECONDS: Final = 60.0  # of a proposed budget
 UNDECIDED: Final = 3
@@ -276,3 +281,25 @@ def _statements(comparison: Comparison, allowed: float | None) -> tuple[bool, bo
     unseen = any(text.startswith("statements of ") for seen in effects for text in seen.unseen)
     more = any(head > base + allowed for base, head in known)
     return more, unseen or len(known) < len(comparison.cases)
+
+
+def shorten_alike(texts: Sequence[str], *, sql: bool = False) -> list[str]:
+    """Shorten texts to `LONGEST` characters, so that each still differs from the others.
+
+    Of a SQL statement, the columns are left out first.
+    """
+
+    def brief(text: str) -> str:
+        return short(_COLUMNS.sub(r"\1…\2", text, count=1) if sql else text, LONGEST)
+
+    def shorten(text: str, others: Sequence[str]) -> str:
+        alike = [other for other in others if brief(other) == brief(text)]
+        if not alike:
+            return brief(text)
+        if all(short(other, LONGEST) != short(text, LONGEST) for other in alike):
+            return short(text, LONGEST)
+        letters = enumerate(zip(text, *alike, strict=False))
+        shared = next((at for at, some in letters if len({*some}) > 1), len(text))
+        return short(f"… {text[text.rfind(' ', 0, shared) + 1 :]}", LONGEST)
+
+    return [shorten(text, [other for other in texts if other != text]) for text in texts]

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app.interpreters import Interpreter
-from duetbench.app.testbed import SideCase, Testbed, server_of
+from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.comparison import Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths
-from duetbench.judge.pairs import Mode, Pair
+from duetbench.judge.pairs import Mode, Pair, server_of
 from duetbench.load import duet, launch
 from duetbench.load.loads import duet_load
 

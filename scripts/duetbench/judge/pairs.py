@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -14,7 +15,7 @@ import numpy as np
 
 from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
+from duetbench.app.testbed import BothSides, SideCase, Testbed
 from duetbench.core import metrics
 from duetbench.core.comparison import (
     SIDES,
@@ -33,6 +34,12 @@ from duetbench.core.text import ENDLESS
 from duetbench.core.units import student
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
+
+_OF_SERVERS: Final = attrgetter(
+    *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
+    *("server_args", "endpoint.app", "endpoint.interface", "endpoint.factory"),
+    *("env_names", "before", "after"),
+)
 
 FAILURES: Final = 2
 """Failed duets of one side after which its case is void: one failure may be an accident.
@@ -314,3 +321,8 @@ def choose_metrics(
     elif case.load.rate is None:
         situations |= {"ceiling"}
     return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start"})
+
+
+def server_of(case: Case) -> Hashable:
+    """The key of a case's server; cases with equal keys can share one."""
+    return *_OF_SERVERS(case), tuple(sorted(case.env.items()))

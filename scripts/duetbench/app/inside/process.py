@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duetbench.app.inside.request import PLAN, REPORT
 from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.text import ending
 
 if TYPE_CHECKING:
     from duetbench.host.process_session import Session
@@ -187,3 +186,12 @@ def packages_folder() -> Path:
 
 def _join(*folders: Path | str | None) -> str:
     return os.pathsep.join(str(folder) for folder in folders if folder)
+
+
+def ending(text: str, most: int) -> str:
+    """Return the last characters of an output, from a line or word on: no part of a value is left.
+
+    What hides values does not know a part of one.
+    """
+    cut = text[-most:]
+    return text if len(text) <= most else cut.partition("\n" if "\n" in cut else " ")[2]
