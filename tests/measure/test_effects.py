@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from comparing import SAME, judged_case
-from duetbench.app.inside.process import Program, packages_folder
+from duetbench.app.in_process import Program, packages_folder
 from duetbench.app.testbed import ENTRY
 from duetbench.core.comparison import Effects
 from duetbench.core.errors import CountError
@@ -207,7 +207,7 @@ def test_recording_a_statement_is_no_call_of_the_application(
     """Nor where the tool is installed, and its package reached by a link."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/duetbench").symlink_to(packages_folder() / "duetbench")
-    monkeypatch.setattr("duetbench.app.inside.process.packages_folder", lambda: tmp_path / "tools")
+    monkeypatch.setattr("duetbench.app.in_process.packages_folder", lambda: tmp_path / "tools")
     base, head = (f"for n in range({times}):\n    sent(n)" for times in (1, 21))
     before = f"{DATABASE}\ndef sent(n): return list(db.execute('select title from book'))\n"
     old, new = observe(tmp_path, "wsgi", python, before, base, head)

@@ -18,7 +18,7 @@ import pytest
 
 from bare import Programs
 from bench import eventually, processes_with
-from duetbench.app.inside.process import Program, fixed_addresses
+from duetbench.app.in_process import Program, fixed_addresses
 from duetbench.app.testbed import ENTRY
 from duetbench.core.errors import CountError
 from duetbench.counts import counted
@@ -251,7 +251,7 @@ def test_slow_calls_have_the_count_of_quick_ones(
 _COUNT = """
 import math, sys
 from pathlib import Path
-from duetbench.app.inside.process import Program
+from duetbench.app.in_process import Program
 from duetbench.counts.counted import count_rounds
 python, token, *payload = sys.argv[1:]
 with count_rounds(Program(Path(python), payload, {"TOKEN": token}), math.inf) as collect:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.app.inside.process import Program
+from duetbench.app.in_process import Program
 from duetbench.core.errors import CountError
 from duetbench.counts import counted, profiling
 from duetbench.counts.profiling import ROOT, Name

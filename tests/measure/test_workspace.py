@@ -12,7 +12,7 @@ import pytest
 
 from bench import failures, lives, undisturbed
 from duetbench.app import tools
-from duetbench.app.inside.process import ending
+from duetbench.app.in_process import ending
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill

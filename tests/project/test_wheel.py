@@ -30,8 +30,8 @@ for group in (app, ci_app):
     for verb in get_group(group).commands.values():
         verb.load()
 from duetbench.host import paths
-from duetbench.app.inside import process
-print(process.packages_folder(), paths.project_root(), sep=":")
+from duetbench.app import in_process
+print(in_process.packages_folder(), paths.project_root(), sep=":")
 """
 _OF_NETWORK: Final = ("UV_", "SSL_", "HTTP", "NO_PROXY", "http", "no_proxy")
 _APP: Final = (

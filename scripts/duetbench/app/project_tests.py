@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app import declarations, interpreters, revisions, target
-from duetbench.app.inside.process import packages_folder
+from duetbench.app.in_process import packages_folder
 from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
 from duetbench.core.errors import UsageError

@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.app.in_process import code_of, program
-from duetbench.app.inside.process import Program, start
+from duetbench.app.in_process import Program, code_of, program, start
 from duetbench.app.inside.request import DUMP, ROUNDS
 from duetbench.app.testbed import BothSides
 from duetbench.core.comparison import RESOLUTION, Instructions

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duetbench.app.inside.process import Process, Program, start
+from duetbench.app.in_process import Process, Program, start
 from duetbench.core.errors import CountError
 from duetbench.counts import counted
 

@@ -15,11 +15,9 @@ from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from duetbench.app import case_names, hints
+from duetbench.app import case_names, hints, in_process
 from duetbench.app.expectation import check_answer
-from duetbench.app.in_process import code_of, program
-from duetbench.app.inside import process as inside
-from duetbench.app.inside.process import Program
+from duetbench.app.in_process import Program, code_of, program
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
 from duetbench.core.comparison import (
@@ -225,7 +223,7 @@ def start(
     process does not survive that. CountError, with the reason: nothing was seen.
     """
     ends = time.monotonic() + timeout
-    with inside.start(client, {"patience": patience, "seconds": memory}) as process:
+    with in_process.start(client, {"patience": patience, "seconds": memory}) as process:
 
         def read() -> Activity:
             try:

@@ -9,7 +9,6 @@ import glob
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -25,12 +24,12 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.host.machine import measuring
-from duetbench.judge import suites
+from duetbench.judge import preparation, suites
 from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Part, Scope, pair_up, prepare, select
+from duetbench.judge.preparation import Scope
 
 Look = Callable[[State, State, Extent, Reporter], Comparison]
 """Compares two states on this machine."""
@@ -123,7 +122,7 @@ def search_packages(
     `search_locks`, which explains the rest.
     """
     with revisions.copies() as copies:
-        both = prepare(project, contrast, Scope((select,), reporter, copies))
+        both = preparation.prepare(project, contrast, Scope((select,), reporter, copies))
         if not both.pairs:
             raise UsageError("base and head have no case in common")
         stack = both.pairs[0].case.stack
@@ -190,7 +189,7 @@ def search_locks(
 
     def look(before: State, after: State, extent: Extent, progress: Reporter) -> Comparison:
         def prepare(_project: object, _contrast: Contrast, scope: Scope) -> Sides:
-            return of_locks(subject, stack, state(before), state(after), scope)
+            return preparation.of_locks(subject, stack, state(before), state(after), scope)
 
         comparison = compare(subject, Contrast(), extent, progress, prepare=prepare)
         findings = [row for row in comparison.findings if metric in ("", row.subject)]
@@ -223,21 +222,3 @@ def pins(
         exact = name in moving or low == high
         words.append(f"{name}=={after}" if exact else f"{name}>={low},<={high}")
     return words
-
-
-def of_locks(
-    subject: Subject, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
-) -> Sides:
-    """Prepare two states (label, text of the lock) of one stack; other stacks stay as locked.
-
-    Raises:
-        SetupError: A lock cannot be installed.
-    """
-    parts = []
-    for label, text in (base, head):
-        place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
-        own = replace(subject, root=place)
-        stacks.write_lock(own.lock_file(stack), text)
-        state = revisions.checkout(subject.repository, label)
-        parts.append(Part(state, own, subject.cases()))
-    return pair_up(parts, select(parts, scope), scope, subject.root)

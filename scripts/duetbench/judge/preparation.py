@@ -271,6 +271,24 @@ def _lend_app(project: Subject, states: Sequence[State]) -> list[str]:
     return notes
 
 
+def of_locks(
+    subject: Subject, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
+) -> Sides:
+    """Prepare two states (label, text of the lock) of one stack; other stacks stay as locked.
+
+    Raises:
+        SetupError: A lock cannot be installed.
+    """
+    parts = []
+    for label, text in (base, head):
+        place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
+        own = replace(subject, root=place)
+        stacks.write_lock(own.lock_file(stack), text)
+        state = revisions.checkout(subject.repository, label)
+        parts.append(Part(state, own, subject.cases()))
+    return pair_up(parts, select(parts, scope), scope, subject.root)
+
+
 def generator_of(subject: Subject, scope: Scope) -> Path:
     """Find the load generator, and install it first; a bare name if no server will be loaded."""
     if not scope.loaded:

@@ -11,7 +11,7 @@ from typing import Final
 
 from duetbench.app import interpreters, revisions, target
 from duetbench.app.declarations import project_name
-from duetbench.app.inside.process import Program
+from duetbench.app.in_process import Program
 from duetbench.app.project_tests import Suite
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__

@@ -20,7 +20,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import causes
+from duetbench.judge import preparation
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
@@ -78,7 +78,7 @@ def compare_stacks(
     base, head = zip(labels, find_locks(project, candidate, reporter), strict=True)
 
     def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
-        return causes.of_locks(project, stack, base, head, scope)
+        return preparation.of_locks(project, stack, base, head, scope)
 
     with measuring():
         return compare(
