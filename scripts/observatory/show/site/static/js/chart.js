@@ -32,7 +32,7 @@ import { change, day, interval, quotient, times } from "./formats.js";
 
 const ROWS = 150; // of the table below
 const LABELS = 3; // rows of names above a chart
-const LINE = 20; // px, of such a row
+const LINE = 24; // px, of such a row
 const LETTER = 7; // px
 const DAY = 86_400;
 const LEAST = 0.01; // to each side of the middle: noise must not look large
