@@ -139,11 +139,15 @@ def test_a_closed_pipe_and_a_mistake_of_ours_do_not_look_like_a_finding(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`duetbench … | head -1`: what `ls` and `grep` answer, and no word about it."""
-    failing = mock.patch.object(duetbench.cli, "app", side_effect=KeyError("a mistake"))
-    with failing, pytest.raises(SystemExit) as caught:
-        duetbench.cli.main()
-    assert caught.value.code == 4  # Python itself would end with 1
-    assert capsys.readouterr().err.startswith("Traceback (most recent call last)")
+    for error, sentence in (
+        (OSError(28, "No space left on device", "/x"), "duetbench: /x: No space left on device;"),
+        (KeyError("a mistake"), "Traceback (most recent call last)"),
+    ):
+        failing = mock.patch.object(duetbench.cli, "app", side_effect=error)
+        with failing, pytest.raises(SystemExit) as caught:
+            duetbench.cli.main()
+        assert caught.value.code == 4  # Python itself would end with 1
+        assert capsys.readouterr().err.startswith(sentence)
     reading, writing = os.pipe()
     os.close(reading)
     try:
