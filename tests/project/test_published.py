@@ -2,21 +2,18 @@
 
 import fnmatch
 import random
-import re
 from pathlib import Path
 
 import pytest
 
 import synthetic
 from bench import experiments
-from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from duetbench.load.summary import summarise
 from observatory.matrix.published import load_published
 from observatory.matrix.schema import PROFILES
 from observatory.show import tables
 from observatory.show.claims import check
-from repos import write
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)
@@ -68,19 +65,3 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
         assert actual.verdict in good, actual.shape.statement
         if actual.ours is not None and actual.published is not None:
             assert actual.ours.estimate == pytest.approx(actual.published)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: throughput, "),
-        ("[[shapes]]\nstatement = 's'\nmetric = 'errors'\nnumerator = 'x/y'", "least or most"),
-    ],
-)
-def test_a_wrong_declaration_is_refused_with_its_place(
-    text: str, words: str, tmp_path: Path
-) -> None:
-    write(tmp_path, "apps/x/experiment.toml", "")
-    write(tmp_path, "apps/x/published.toml", f'source = "a page"\n{text}')
-    with pytest.raises(DeclarationError, match=f"x/published.toml.*{re.escape(words)}"):
-        load_published(tmp_path)
