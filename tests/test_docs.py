@@ -114,15 +114,6 @@ def test_commands_of_the_pages_are_there() -> None:
     assert checked > 50
 
 
-def test_examples_name_no_module_of_the_standard_library() -> None:
-    """It would be imported in place of the application."""
-    sources = [path.read_text("utf-8") for path in PROJECT.glob("scripts/**/*.py")]
-    text = "\n".join([*TEXTS.values(), *sources])
-    names = set(re.findall(r"(?:--app |\bapp(?:: | = )\"|SETTINGS_MODULE=)(\w+)[.:]", text))
-    assert {"shop", "library"} <= names
-    assert not names & sys.stdlib_module_names
-
-
 def test_the_reference_is_what_the_registries_say() -> None:
     assert TEXTS[reference.PAGE] == reference.reference(), "run observatory reference"
 

@@ -13,7 +13,7 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
 from observatory.matrix.checkout import Checkout, renew
 from repos import make_tiny
-from tiny_index import Index, serving
+from tiny_index import Index, serving_beta
 
 ROOT = paths.project_root()
 HASH = "--hash=sha256:" + "a" * 64
@@ -21,12 +21,7 @@ HASH = "--hash=sha256:" + "a" * 64
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    """`alpha`, which needs `beta`, and two versions of that."""
-    with serving(monkeypatch, tmp_path / "uv") as served:
-        served.add("alpha", "1.0", "2026-01-10", ("beta", 'gamma; sys_platform == "win32"'))
-        served.add("beta", "1.0", "2026-01-11")
-        served.add("beta", "2.0", "2026-03-01")
-        served.add("gamma", "1.0", "2026-01-01")
+    with serving_beta(monkeypatch, tmp_path / "uv") as served:
         yield served
 
 
@@ -44,13 +39,11 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     moves = renew(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
     assert [*map(str, moves)] == ["alpha new → 1.0", "beta new → 1.0"]
     before = lock.read_text().splitlines()
-    assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
-    here = Checkout.here().lock("one").packages
-    assert here == {"alpha": "1.0", "beta": "1.0"}  # it is not Windows
+    assert Checkout.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}
     (moved,) = renew(Checkout.here(), QUIET, ["one"])
     assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
     after = lock.read_text().splitlines()
-    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
     assert renew(Checkout.here(), QUIET) == ()
 
 
