@@ -1,6 +1,7 @@
 """Targets: what keys, options and requests in a line come to; and which interpreter."""
 
 import os
+import platform
 import re
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from duetbench.core.model import Endpoint, Expectation, Interface
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
 
+OWN = ".".join(platform.python_version_tuple()[:2])
 FORM = "application/x-www-form-urlencoded"
 KEYS = """\
 [project]
@@ -281,18 +283,23 @@ def test_a_request_of_a_test_is_written_as_a_line_that_is_read_as_it(
 @pytest.mark.parametrize(
     ("asked", "version", "requires", "name"),
     [(None, "", "", "3.14"), (None, "# ours\n3.14t\n", "", "3.14t"), (None, "", ">=3.14", "3.14"),
-     ("3.14t", "3.14", "", "3.14t")],
+     ("3.14t", "3.14", "", "3.14t"), (None, "", ">=3.11", OWN)],
 )  # fmt: skip
 def test_uv_chooses_the_interpreter_of_a_project(
     asked: str | None, version: str, requires: str, name: str, tmp_path: Path
 ) -> None:
-    """Those of set-up come before others, and who asks for no version gets a final one."""
+    """Those of set-up come before others, and who asks for no version gets a final one.
+
+    That of an environment comes first, unless the project excludes it, or names another one.
+    """
     if version:
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
     write(tmp_path, "pyproject.toml", project if requires else "")
-    ours, chosen = Checkout.here().interpreter(name), interpreters.choose(tmp_path, asked, QUIET)
-    assert (chosen.name, chosen.origin) == (name, ours.origin)
+    usual = Path(sys.executable) if version or requires else None
+    chosen = interpreters.choose(tmp_path, asked, QUIET, usual)
+    assert chosen.name == name
+    assert name == OWN or chosen.origin == Checkout.here().interpreter(name).origin
 
 
 def test_a_python_that_is_too_old_is_refused(tmp_path: Path) -> None:
