@@ -82,14 +82,21 @@ def play(
 
 
 @pytest.mark.real
-def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
+def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_for(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
+
+    An interrupted comparison is shown and written as far as it came, with the signal's exit code;
+    a file that cannot be written hides nothing, though its folder was there when it was asked for.
+    """
     sessions: list[Session] = []
-    file = bench.folder / "c.json"
-    more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %", "-o", file)
-    result = play(bench, monkeypatch, WORSE, *more, look=sessions.append)
-    assert (result.code, result.err) == (1, "")
+    summary, page = bench.folder / "summary.md", bench.folder / "c.html"
+    more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %")
+    with monkeypatch.context() as patch:
+        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+        result = play(bench, patch, WORSE, *more, "-o", "-", "-o", page, look=sessions.append)
+    assert result.code == 1
     (session,) = sessions
     sides, extent = session.sides, session.extent
     commits = [str(side.record.commit) for side in (sides.base, sides.head)]
@@ -101,33 +108,15 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert (sides.untouched, extent.seconds, extent.seed) == (0, 1200, 7)
     assert (extent.material, extent.start) == ({"memory": 0.07}, True)
     base, head = (commit[:12] for commit in commits)
-    assert (
-        session.reproduce
-        == json.loads(file.read_text())["reproduce"]
-        == (
-            f"observatory compare {base} {head} "
-            "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
-            "--limit 'memory=7 %'"
-        )
+    assert session.reproduce == (
+        f"observatory compare {base} {head} "
+        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
+        "--limit 'memory=7 %'"
     )
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("repository")
-def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
-
-    An interrupted comparison is shown and written as far as it came, with the signal's exit code;
-    a file that cannot be written hides nothing, though its folder was there when it was asked for.
-    """
-    summary, page = bench.folder / "summary.md", bench.folder / "c.html"
-    with monkeypatch.context() as patch:
-        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        result = play(bench, patch, SAME, "-o", "-", "-o", page)
-    assert json.loads(result.out)["status"] == "complete"
-    assert "= same: " in " ".join(result.err.split())  # as wide as it may be
-    assert "= same: " in summary.read_text().partition("\n")[0]
-    assert " same: " in page.read_text()
+    assert json.loads(result.out)["reproduce"] == session.reproduce
+    assert "▼ worse " in " ".join(result.err.split())  # as wide as it may be
+    assert "▼ worse " in summary.read_text().partition("\n")[0]
+    assert "▼ worse " in page.read_text()
 
     file = bench.folder / "c.md"
     result = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)

@@ -154,7 +154,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt"])
+@pytest.mark.parametrize("name", ["uv.lock", "requirements.txt"])
 def test_a_lock_that_is_none_is_named_as_its_project_names_it(
     tmp_path: Path, python: Interpreter, name: str
 ) -> None:
