@@ -95,42 +95,33 @@ def deployed(wanted: Target, root: Path, interface: Interface, server: str, pyth
     return Subject(root, target=wanted, interpreters=pythons, interface=interface, server=server)
 
 
-def test_each_request_is_a_case(shop: Path) -> None:
-    wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
-    first, order = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
-    assert first.id == "shop/get-items-7/py3.12/c32"
-    assert (first.load.connections, first.load.rate, first.load.duration) == (32, None, 2.0)
-    assert (order.id, order.env_names) == ("shop/post-orders/py3.12/c32", ("TOKEN",))
+def test_what_is_asked_for_is_what_is_measured(shop: Path) -> None:
+    """Every option; a rate is paced; of requests with one name, the later ones are numbered."""
+    asked = ('POST /orders {"item": 7}', "GET /i/{1..3} 2 /j 1", "GET /i/1-3", "GET /i/1/3")
+    options = {
+        "headers": {"authorization": "Bearer {TOKEN}"}, "factory": True, "workers": 2,
+        "threads": 3, "rate": 12.5, "connections": 5, "requests": asked, "ready-timeout": "1m30s",
+        "before": ("python -m seed",), "after": ("x", "y"),
+    }  # fmt: skip
+    cases = deployed(target.of(shop, options), shop, "wsgi", "granian", "3.13t").cases()
+    assert [case.id for case in cases] == [
+        f"shop/{name}/py3.13t/c5-r12.5"
+        for name in ("post-orders", "get-i-1-3-2-j-1", "get-i-1-3", "get-i-1-3--2")
+    ]
+    order = cases[0]
+    assert (order.threads, order.workers, order.env_names) == (3, 2, ("TOKEN",))
+    assert (order.load.rate, order.ceiling, order.ready_timeout) == (12.5, 12.5, 90)
+    assert (order.before, order.after) == (("python -m seed",), ("x", "y"))
     post = order.endpoint
-    assert (post.app, post.method, post.path, post.body, post.expect.status) == (
-        "shop.main:app", "POST", "/orders", '{"item": 7}', 201,
+    assert (post.app, post.factory, post.method, post.path, post.body, post.expect.status) == (
+        "shop.main:app", True, "POST", "/orders", '{"item": 7}', 201,
     )  # fmt: skip
     assert post.headers == {
         "host": "localhost",
         "content-type": "application/json",
         "authorization": "Bearer {TOKEN}",
     }
-    assert "secret" not in first.model_dump_json() + order.model_dump_json()
-
-
-def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
-    """Every option; a rate is paced; of requests with one name, the later ones are numbered."""
-    wanted = Target.model_validate(
-        {
-            "app": "a.b:make", "factory": True, "workers": 2, "threads": 3, "rate": 12.5,
-            "connections": 5, "requests": ("GET /i/{1..3} 2 /j 1", "GET /i/1-3", "GET /i/1/3"),
-            "ready-timeout": "1m30s", "before": "python -m seed", "after": ("x", "y"),
-        }
-    )  # fmt: skip
-    many, again, third = deployed(wanted, tmp_path / "x", "wsgi", "granian", "3.13t").cases()
-    assert [case.id for case in (many, again, third)] == [
-        "x/get-i-1-3-2-j-1/py3.13t/c5-r12.5",
-        "x/get-i-1-3/py3.13t/c5-r12.5",
-        "x/get-i-1-3--2/py3.13t/c5-r12.5",
-    ]
-    assert (many.threads, many.workers, many.endpoint.factory) == (3, 2, True)
-    assert (many.load.rate, many.ceiling, many.ready_timeout) == (12.5, 12.5, 90)
-    assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
+    assert "secret" not in order.model_dump_json()
 
 
 @pytest.mark.parametrize(
