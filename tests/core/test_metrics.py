@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
 
@@ -21,25 +20,6 @@ def test_every_metric_has_bounds() -> None:
     assert METRICS[CPU].wrong(-0.5) == (
         "expected server_cpu_per_request to be 0, or 1e-12 to 1e+15, found -0.5"
     )
-
-
-@pytest.mark.parametrize(
-    ("write", "value", "text"),
-    [
-        (units.seconds, 0.0123, "12.3 ms"),
-        (units.seconds, -2.5, "-2.50 s"),
-        (units.seconds, 0.0, "0 ns"),
-        (units.rate, 1234.5, "1,234/s"),
-        (units.size, 90e6, "90.0 MB"),
-        (units.share, 0.9997, "100 %"),
-        (units.cores, 1.0, "1.00"),
-        (units.count, 1234.0, "1,234"),
-        (units.plain, 0.012345, "0.0123"),
-    ],
-)
-def test_figures_are_written_with_their_unit(write: units.Format, value: float, text: str) -> None:
-    """Three digits, four of a rate from 1,000 on; the unit that reads best."""
-    assert write(value) == text
 
 
 def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
