@@ -116,6 +116,8 @@ def test_a_service_in_src_is_measured_as_it_is(
     assert database.read_bytes() == b""
     assert "CPU per request" in page.read_text("utf-8")
     run, _ = measured(bench)
+    wrong = bench("run", *SHOP, "--env", address, "--seconds", "1", "--with", "expect-status=201")
+    assert (wrong.code, "expected status 201, found 200" in wrong.err) == (2, True), wrong
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
     case = run.results[0].case
     assert case.env_names == ("SHOP_DATABASE_URL",)
@@ -134,7 +136,7 @@ def test_two_commits_that_do_different_things_are_both_named(
         "Call": "    for _ in range(600):\n        one()\n",
     }
     source = (root / "bare.py").read_text("utf-8") + "\n\ndef one() -> None:\n    pass\n"
-    subjects = ["Read", "A", "Fail", "Call", "B"]
+    subjects = ["Read", "Fail", "A", "Call", "B"]
     for subject in subjects:
         source = source.replace("    token = f", f"{steps.get(subject, '')}    token = f")
         source += f"\n# {subject}\n"

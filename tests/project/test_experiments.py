@@ -2,14 +2,12 @@
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import all_cases
 from duetbench.app import interpreters
-from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from goldens import assert_golden
@@ -19,11 +17,6 @@ from observatory.matrix.experiments import Experiment, load_experiments
 from observatory.matrix.schema import PROFILES, StackSpec, evaluate
 from repos import write
 
-FAKE = replace(
-    SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
-)
-"""A server that accepts 100 connections per worker."""
-
 PYTHONS = {
     name: InterpreterSpec(version="3.14.7", free_threaded=name.endswith("t"))
     for name in ("3.14", "3.14t")
@@ -32,13 +25,6 @@ STACKS = {
     "current": StackSpec(interpreters=("3.14", "3.14t")),
     "old": StackSpec(interpreters=("3.14",)),
 }
-
-
-@pytest.fixture(autouse=True)
-def servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    picky = replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"}))
-    for name, server in (("fake", FAKE), ("picky", picky)):
-        monkeypatch.setitem(SERVERS, name, server)
 
 
 GOOD = """\
@@ -77,7 +63,7 @@ timeout = 60
 
 [defaults]
 stack = "current"
-server = "fake"
+server = "granian"
 loop = "asyncio"
 cores = "split"
 
@@ -142,10 +128,10 @@ MISTAKES = {
         "endpoints.nap.slotted: found 'slotted'; allowed: only the keys that…explains"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
         "cases[0]: found…; allowed: Python 3.14 (of stack old)"),
-    "server of another interface": ('server = "fake"', 'server = "picky"',
-        "cases[0]: found…; allowed: server picky is not one that speaks wsgi, as…fake"),
-    "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
-        "cases[0]: found…connections 201 is not at…backpressure of fake with 2 workers"),
+    "server of another interface": ('server = "granian"', 'server = "uvicorn"',
+        "cases[0]: found…; allowed: server uvicorn is not one that speaks wsgi, as…granian…"),
+    "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 1025",
+        "cases[0]: found…connections 1025 is not at…backpressure of granian with 2 workers"),
     "formula over an unknown name": ('floor = "2 * wait"', 'floor = "2 * nap"',
         "cases[0]: found…; allowed: '2 * nap', which…not defined for expression '2 * nap'"),
     "id that no address can hold": ("/py{python}/", "//py{python}/",

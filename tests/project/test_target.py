@@ -5,8 +5,8 @@ import platform
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from duetbench.app import declarations, interpreters, request_lines, target
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Endpoint, Expectation, Interface
+from duetbench.core.model import Endpoint, Expectation
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
 
@@ -90,11 +90,6 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
         target.private(wanted.model_copy(update={"env_file": ("none.env",)}), tmp_path)
 
 
-def deployed(wanted: Target, root: Path, interface: Interface, server: str, python: str) -> Subject:
-    pythons = {python: Checkout.here().interpreter("3.14")}
-    return Subject(root, target=wanted, interpreters=pythons, interface=interface, server=server)
-
-
 def test_what_is_asked_for_is_what_is_measured(shop: Path) -> None:
     """Every option; a rate is paced; of requests with one name, the later ones are numbered."""
     asked = ('POST /orders {"item": 7}', "GET /i/{1..3} 2 /j 1", "GET /i/1-3", "GET /i/1/3")
@@ -103,7 +98,9 @@ def test_what_is_asked_for_is_what_is_measured(shop: Path) -> None:
         "threads": 3, "rate": 12.5, "connections": 5, "requests": asked, "ready-timeout": "1m30s",
         "before": ("python -m seed",), "after": ("x", "y"),
     }  # fmt: skip
-    cases = deployed(target.of(shop, options), shop, "wsgi", "granian", "3.13t").cases()
+    pythons = {"3.13t": Checkout.here().interpreter("3.14")}
+    served = Subject(shop, target=target.of(shop, options), interface="wsgi", server="granian")
+    cases = replace(served, interpreters=pythons).cases()
     assert [case.id for case in cases] == [
         f"shop/{name}/py3.13t/c5-r12.5"
         for name in ("post-orders", "get-i-1-3-2-j-1", "get-i-1-3", "get-i-1-3--2")
@@ -122,28 +119,6 @@ def test_what_is_asked_for_is_what_is_measured(shop: Path) -> None:
         "authorization": "Bearer {TOKEN}",
     }
     assert "secret" not in order.model_dump_json()
-
-
-@pytest.mark.parametrize(
-    ("keys", "interface", "sentence"),
-    [
-        ({}, "wsgi",
-         "server=uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn"),
-        ({"loop": "rloop"}, "asgi",
-         "loop=rloop: expected one of uvicorn's for asgi: asyncio, uvloop"),
-        ({"loop": "gevent", "server": "gunicorn"}, "asgi",
-         "gevent: expected one of gunicorn's for asgi"),
-        ({"loop": "gevent", "server": "gunicorn", "threads": 2}, "wsgi",
-         "threads=2: expected no threads"),
-    ],
-)  # fmt: skip
-def test_a_server_that_cannot_serve_it_is_refused(
-    keys: dict[str, Any], interface: Interface, sentence: str, tmp_path: Path
-) -> None:
-    wanted = Target.model_validate({"app": "a:b", **keys})
-    server = wanted.server or "uvicorn"
-    with pytest.raises(UsageError, match=sentence):
-        deployed(wanted, tmp_path, interface, server, "3.14").cases()
 
 
 def test_results_of_a_target_are_kept_out_of_its_repository(
