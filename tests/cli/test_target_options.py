@@ -187,20 +187,14 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert "pyproject.toml has no package with fastapi: install it," in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
     assert "no application answers: name one with --app" in none.err
-    item = bench("init", "--app", "shop.app:app")
-    assert (item.code, "No module named 'fastapi'" in item.err) == (2, True)
-
     write(shop, "src/shop/main.py", WSGI)
     write(shop, ".env.example", "SHOP_TOKEN=example\n")
     lacking = bench("init")
     assert lacking.code == 2
     assert "SHOP_TOKEN is not set: add --env-file .env.example" in lacking.err
     sentence = bench("init", "--login", "POST /in user=a@b.test&password=pw-of-a")
-    assert (sentence.code, "pw-of-a" in f"{sentence}", "committed: put it" in sentence.err) == (
-        2,
-        False,
-        True,
-    )
+    assert (sentence.code, "committed: put it" in sentence.err) == (2, True)
+    assert "pw-of-a" not in f"{sentence}"
     wrong = bench("init", "--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
     assert (wrong.code, "GET /no: expected status 200, found 404" in wrong.err) == (2, True)
     assert file.read_bytes() == before

@@ -98,23 +98,21 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
 
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
-def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
-    """And another one beside it, if that is asked for as well."""
-    named = {"packages": "pyproject.toml", "server": "granian", "interface": "asgi"}
-    target = Target.model_validate({"app": "shop.main:app", **named})
+def test_an_environment_is_built_where_this_one_is_not_enough(
+    shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter.
+
+    What is built has the Python of this one, and another one beside it if that is asked for.
+    """
+    named = {"app": "shop.main:app", "packages": "pyproject.toml", "server": "granian"}
+    target = Target.model_validate({**named, "interface": "asgi"})
     target = target.model_copy(update={"python": (None, "3.14t")})
     (place := tmp_path / "both").mkdir()
     shutil.copy(shop / "pyproject.toml", place)
     (side,) = deploy_all(Subject(shop, target=target), [place], QUIET)
     own = ".".join(platform.python_version_tuple()[:2])
     assert [python.name for python in side.interpreters.values()] == [own, "3.14t"]
-
-
-@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
-def test_an_environment_is_built_where_this_one_is_not_enough(
-    shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter."""
     uv("lock", cwd=shop)
     lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
     released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')

@@ -8,13 +8,7 @@ import pytest
 from bare import QUIET
 from bench import Bench, Done, Once, failures, launches, undisturbed
 from duetbench.app import deployment, target_locks
-from duetbench.app.servers import (
-    GRANIAN_BACKLOG,
-    SERVERS,
-    Server,
-    loop_taken,
-    misfit,
-)
+from duetbench.app.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
 from duetbench.app.subject import Subject
 from duetbench.app.target import Setting, Target
 from duetbench.core.model import Case, Interface, Launch, Run
@@ -125,13 +119,14 @@ def test_an_argument_that_duetbench_depends_on_is_refused() -> None:
         assert (fault and fault[:2]) == (("arg", word) if fixed else None)
 
 
-def test_what_is_installed_to_serve_is_the_server_and_its_loop() -> None:
-    assert SERVERS["granian"].needs("asyncio") == {"granian"}
-    assert SERVERS["gunicorn"].needs("gevent") == {"gunicorn", "gevent", "packaging"}
-
-
-def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) -> None:
+def test_the_server_takes_the_loop_that_is_installed_unless_one_side_alone_names_it(
+    tmp_path: Path,
+) -> None:
     """It is installed for both, so what the other one would take by itself is settled before."""
+    assert SERVERS["gunicorn"].needs("gevent") == {"gunicorn", "gevent", "packaging"}
+    taken = {name: loop_taken(name, "auto", {"uvloop"}) for name in SERVERS}
+    assert {name for name, loop in taken.items() if loop != "uvloop"} == {"hypercorn"}
+    assert loop_taken("uvicorn", "auto", ()) == "asyncio"
     target = Target(app="a:b", interface="asgi", server="uvicorn")
     sides = Setting(values={"loop": "uvloop"}), Setting()
     python = Checkout.here().interpreter("3.14")
@@ -139,9 +134,3 @@ def test_a_loop_that_one_side_names_is_not_taken_by_the_other(tmp_path: Path) ->
     project = Subject(tmp_path, target=target, interpreters={"3.14": python})
     head = deployment._choose_way(project, sides, QUIET)
     assert head.target.loop == "asyncio"
-
-
-def test_a_loop_that_nobody_names_is_the_one_that_the_server_takes() -> None:
-    taken = {name: loop_taken(name, "auto", {"uvloop"}) for name in SERVERS}
-    assert {name for name, loop in taken.items() if loop != "uvloop"} == {"hypercorn"}
-    assert loop_taken("uvicorn", "auto", ()) == loop_taken("uvicorn", "asyncio", {"uvloop"})
