@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
 
@@ -20,6 +21,16 @@ def test_every_metric_has_bounds() -> None:
     assert METRICS[CPU].wrong(-0.5) == (
         "expected server_cpu_per_request to be 0, or 1e-12 to 1e+15, found -0.5"
     )
+
+
+def test_figures_are_written_with_their_unit() -> None:
+    """Three digits, four of a rate from 1,000 on; the unit that reads best."""
+    assert [units.seconds(value) for value in (0.0123, -2.5, 1.0, 0.0)] == [
+        "12.3 ms", "-2.50 s", "1.00 s", "0 ns",
+    ]  # fmt: skip
+    assert (units.rate(1234.5), units.size(90e6), units.share(0.9997)) == (
+        "1,234/s", "90.0 MB", "100 %",
+    )  # fmt: skip
 
 
 def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:

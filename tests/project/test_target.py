@@ -187,6 +187,7 @@ def test_a_line_says_what_is_sent(
         ("/a 4 /b 2", {"/a": 2, "/b": 1}),
         # Three of four requests go to one of three: each of them as often as the other path.
         ("/{1..3} 3 /b 1", {"/1": 1, "/2": 1, "/3": 1, "/b": 1}),
+        ("/{1..3} 1 /b 1", {"/1": 1, "/2": 1, "/3": 1, "/b": 3}),
         ("/{1..2} 3 /b 1", {"/1": 3, "/2": 3, "/b": 2}),
         ("/{1..3} /b 1", {"/1": 1, "/2": 1, "/3": 1, "/b": 1}),
     ],
@@ -200,13 +201,18 @@ def test_shares_are_of_all_that_a_path_stands_for(
 
 def test_of_too_many_paths_some_are_drawn_by_their_shares(folder: Path) -> None:
     """Each time the same ones, from all of them."""
-    line = f"/{{1..{10**30}}} 3 /search 1"
-    endpoint = read(line, folder)
-    paths = (endpoint.path, *endpoint.paths)
-    assert 9_998 <= len(paths) <= 10_001
-    assert len(set(paths)) > 0.7 * len(paths)
-    assert paths.count("/search") >= 2_500
-    assert read(line, folder) == endpoint
+    for line, start, fewest in (
+        ("/{1..200}/{1..200}", "/", 10_000),
+        (f"/{{1..{10**30}}} 3 /search 1", "/search", 2_500),
+        ("/{1..3000}/{1..7} /search", "/search", 1),
+        ("/{1..9999} 2 /{10000..19998} 1", "/1", 3_333),
+    ):
+        endpoint = read(line, folder)
+        paths = (endpoint.path, *endpoint.paths)
+        assert 9_998 <= len(paths) <= 10_001
+        assert len(set(paths)) > 0.7 * len(paths)
+        assert sum(path.startswith(start) for path in paths) >= fewest
+        assert read(line, folder) == endpoint
 
 
 def test_what_is_wrong_is_said(folder: Path) -> None:
