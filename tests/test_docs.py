@@ -91,6 +91,8 @@ def test_commands_of_the_pages_are_there() -> None:
         for line in re.findall(rf"^ *\$ (.*\b(?:{_PROGRAMS}) .+)$", blocks, re.MULTILINE)
     ]
     lines += [(line, False) for line in re.findall(rf"`((?:{_PROGRAMS}) [^`\n]+)`", blocks)]
+    applications = re.findall(r"--app (\w+)[.:]", blocks)
+    assert not sys.stdlib_module_names.intersection(applications)  # which it would be instead
     checked = 0
     for line, complete in dict.fromkeys(lines):
         words = shlex.split(line, comments=True)

@@ -10,6 +10,7 @@ import pytest
 
 import tutorial
 from bench import Bench
+from duetbench.app.databases import Database
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
@@ -105,19 +106,28 @@ def test_a_service_in_src_is_measured_as_it_is(
 ) -> None:
     """FastAPI, SQLAlchemy, uv.lock, settings from the environment: no file is written.
 
-    The database is a copy, which `before` fills.
+    The database is a copy, which `before` fills; each copy is dropped, also after a wrong answer.
     """
+    real, filled, dropped = Database.fill, list[str](), list[str]()
+
+    def fill(copy: Database, original: Database) -> None:
+        filled.append(copy.name)
+        real(copy, original)
+
+    monkeypatch.setattr(Database, "fill", fill)
+    monkeypatch.setattr(Database, "drop", lambda copy: dropped.append(copy.name))
     root = laid_out(projects, "shop", monkeypatch)
     page, out = bench.folder / "run.md", bench.folder / "run.json"
     (database := bench.folder / f"{SECRET}.db").touch()
     address = f"SHOP_DATABASE_URL=sqlite:///{database}"
     result = bench("run", *SHOP, "--env", address, "--seconds", "1", "-o", page, "-o", out)
     assert result.code == 0, result
-    assert database.read_bytes() == b""
     assert "CPU per request" in page.read_text("utf-8")
     run, _ = measured(bench)
     wrong = bench("run", *SHOP, "--env", address, "--seconds", "1", "--with", "expect-status=201")
     assert (wrong.code, "expected status 201, found 200" in wrong.err) == (2, True), wrong
+    assert sorted(dropped) == sorted(filled) != []
+    assert database.read_bytes() == b""
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
     case = run.results[0].case
     assert case.env_names == ("SHOP_DATABASE_URL",)

@@ -8,12 +8,14 @@ import pytest
 
 import synthetic
 from bench import experiments
+from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from duetbench.load.summary import summarise
 from observatory.matrix.published import load_published
 from observatory.matrix.schema import PROFILES
 from observatory.show import tables
 from observatory.show.claims import check
+from repos import write
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)
@@ -65,3 +67,11 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
         assert actual.verdict in good, actual.shape.statement
         if actual.ours is not None and actual.published is not None:
             assert actual.ours.estimate == pytest.approx(actual.published)
+
+
+def test_a_wrong_declaration_is_refused_with_its_place(tmp_path: Path) -> None:
+    write(tmp_path, "apps/x/experiment.toml", "")
+    text = "source = 'a page'\n[figures]\n'x/y' = { speed = 1 }"
+    write(tmp_path, "apps/x/published.toml", text)
+    with pytest.raises(DeclarationError, match=r"x/published.toml.*unknown metric 'speed'; "):
+        load_published(tmp_path)
