@@ -31,24 +31,18 @@ name = "shop"
 version = "1"
 dependencies = ["six==1.17.0"]
 [build-system]
-requires = ["{backend}"]
-build-backend = "{backend}.{module}"
+requires = ["hatchling"]
+build-backend = "hatchling.build"
 """
 _TOKEN: Final = "a-private-value"
 
 
-SETUPTOOLS: Final = pytest.param(("setuptools", "build_meta"), marks=pytest.mark.thorough)
-
-
-@pytest.fixture(params=[("hatchling", "build"), SETUPTOOLS], ids=lambda p: p[0])
-def shop(
-    request: pytest.FixtureRequest, tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+@pytest.fixture
+def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with an environment, an ignored file and a new one; two commits, two answers."""
     assert bench.folder == tmp_path
-    backend, module = request.param
     files = {
-        "pyproject.toml": _PYPROJECT.format(backend=backend, module=module),
+        "pyproject.toml": _PYPROJECT,
         "src/shop/__init__.py": "",
         "src/shop/main.py": _APP,
         "src/shop/items.py": "def find(path):\n    return path.encode()\n",
@@ -97,7 +91,6 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     assert git(shop, "status", "--porcelain") == "?? seed"
 
 
-@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_an_environment_is_built_where_this_one_is_not_enough(
     shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +110,7 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
     released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')
     assert lock != released
-    write(other, "pyproject.toml", _PYPROJECT.format(backend="x", module="y"))
+    write(other, "pyproject.toml", _PYPROJECT)
     write(other, "uv.lock", released)
 
     def usable(*places: Path, **keys: object) -> bool:
