@@ -1,17 +1,12 @@
 """`duetbench compare` and `run` as people use them: refused, found, interrupted."""
 
-import asyncio
 import json
-import logging
 import os
 import signal
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from bench import Bench, Done, eventually, launches
@@ -42,25 +37,18 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     return root
 
 
-def test_budgets_are_times() -> None:
+def test_budgets_are_times_and_sizes_to_act_on_are_shares(tmp_path: Path) -> None:
     texts = ("90s", "20m", "1h", "1h30m", "1m30s")
     assert [budget_seconds(text) for text in texts] == [90, 1200, 3600, 5400, 90]
     assert budget_seconds(None) is None
     for text in ("", "20", "0m", "m", "1.5h", "-1h", "30m1h", "20 m"):
         with pytest.raises(UsageError, match="expected a time such as 180s"):
             budget_seconds(text)
-
-
-def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
-    for name, size in (("right", "20%"), ("wrong", "20")):
-        write(tmp_path / name, "duetbench.toml", f"limits = {{ tail = '{size}' }}\n")
-    right = target.configuration(tmp_path / "right")
-    assert right.limits == {"tail": 0.2}
-    with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
-        target.configuration(tmp_path / "wrong")
-    for number, limit in enumerate(("inf", "1e400", "nan")):
+    write(tmp_path, "duetbench.toml", "limits = { tail = '20%' }\n")
+    assert target.configuration(tmp_path).limits == {"tail": 0.2}
+    for number, limit in enumerate(("'20'", "inf", "nan")):
         write(tmp_path / str(number), "duetbench.toml", f"limits = {{ cpu = {limit} }}\n")
-        with pytest.raises(DeclarationError, match=r"found (inf|nan)"):
+        with pytest.raises(DeclarationError, match=f"found {limit}"):
             target.configuration(tmp_path / str(number))
 
 
@@ -94,14 +82,21 @@ def play(
 
 
 @pytest.mark.real
-def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
+def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_for(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
+
+    An interrupted comparison is shown and written as far as it came, with the signal's exit code;
+    a file that cannot be written hides nothing, though its folder was there when it was asked for.
+    """
     sessions: list[Session] = []
-    file = bench.folder / "c.json"
-    more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %", "-o", file)
-    result = play(bench, monkeypatch, WORSE, *more, look=sessions.append)
-    assert (result.code, result.err) == (1, "")
+    summary, page = bench.folder / "summary.md", bench.folder / "c.html"
+    more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %")
+    with monkeypatch.context() as patch:
+        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+        result = play(bench, patch, WORSE, *more, "-o", "-", "-o", page, look=sessions.append)
+    assert result.code == 1
     (session,) = sessions
     sides, extent = session.sides, session.extent
     commits = [str(side.record.commit) for side in (sides.base, sides.head)]
@@ -113,33 +108,15 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert (sides.untouched, extent.seconds, extent.seed) == (0, 1200, 7)
     assert (extent.material, extent.start) == ({"memory": 0.07}, True)
     base, head = (commit[:12] for commit in commits)
-    assert (
-        session.reproduce
-        == json.loads(file.read_text())["reproduce"]
-        == (
-            f"observatory compare {base} {head} "
-            "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
-            "--limit 'memory=7 %'"
-        )
+    assert session.reproduce == (
+        f"observatory compare {base} {head} "
+        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
+        "--limit 'memory=7 %'"
     )
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("repository")
-def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
-
-    An interrupted comparison is shown and written as far as it came, with the signal's exit code;
-    a file that cannot be written hides nothing, though its folder was there when it was asked for.
-    """
-    summary, page = bench.folder / "summary.md", bench.folder / "c.html"
-    with monkeypatch.context() as patch:
-        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        result = play(bench, patch, SAME, "-o", "-", "-o", page)
-    assert json.loads(result.out)["status"] == "complete"
-    assert "= same: " in " ".join(result.err.split())  # as wide as it may be
-    assert "= same: " in summary.read_text().partition("\n")[0]
-    assert " same: " in page.read_text()
+    assert json.loads(result.out)["reproduce"] == session.reproduce
+    assert "▼ worse " in " ".join(result.err.split())  # as wide as it may be
+    assert "▼ worse " in summary.read_text().partition("\n")[0]
+    assert "▼ worse " in page.read_text()
 
     file = bench.folder / "c.md"
     result = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)
@@ -152,9 +129,6 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     result = play(bench, monkeypatch, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
     assert (result.code, " ".join(result.out.split()).count("= same: ")) == (4, 1)
     assert "No such file or directory; free some space, or make the folder writable" in result.err
-
-
-HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.long
@@ -193,54 +167,18 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("case", "sign"), [("right", "--db-url"), ("blocked", "uvicorn")])
-def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
-    process = bench.start("--profile", "published", "--select", f"badapps/{case}")
+def test_sigterm_leaves_no_process(bench: Bench) -> None:
+    """While a server does not get ready."""
+    process = bench.start("--profile", "published", "--select", "badapps/blocked")
     try:
-        eventually("the moment", lambda: any(sign in words for words in _commands(bench)))
-        assert bench.sessions
+        eventually("its server", lambda: bool(bench.sessions))
         process.terminate()
         out, err = process.communicate()
     finally:
         process.kill()
     assert process.returncode == 143, out
     assert err.startswith("observatory: interrupted by SIGTERM: 0 of 1 launches kept: "), err
-    assert not bench.alive()
-    assert not bench.sessions
-    partial = bench.unfinished()
-    assert partial is not None
-    assert not launches(partial)[case]
-    assert partial.notes[0].startswith("interrupted by SIGTERM at ")
-
-
-def _commands(bench: Bench) -> Iterator[list[str]]:
-    """The command lines of what is alive, without what ends while it is looked at."""
-    for process in bench.alive():
-        with suppress(psutil.Error):
-            yield process.cmdline()
-
-
-@pytest.fixture
-def handlers() -> Iterator[None]:
-    """Put back what an interruption leaves as it is."""
-    before = {number: signal.getsignal(number) for number in HANDLED}
-    with warnings.catch_warnings():
-        yield
-    logging.getLogger("asyncio").disabled = False
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("handlers")
-def test_an_interruption_is_not_lost_in_asyncio() -> None:
-
-    async def interrupted() -> None:
-        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
-        await asyncio.sleep(30)
-
-    with pytest.raises(InterruptedRun) as caught, interruptible():
-        asyncio.run(interrupted())
-    assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
+    assert (bench.alive(), bench.sessions) == ([], [])
 
 
 def test_signals_are_ignored_while_an_interrupted_command_cleans_up_and_not_after_it() -> None:

@@ -52,28 +52,16 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
         (("run", "--app", "shop"), "--app shop: expected MODULE:ATTRIBUTE, such as"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
-        (("run",), "declares nothing to measure (no --app"),
         (("compare", "--limit", "speed=5%"), "one of cpu, throughput, latency, tail, memory, sta"),
-        (("compare", "--limit", "memory=5"), "expected a size such as 2.5%, found '5'"),
         (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
         (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
         (("run", "--app", "a:b", *2 * ("--with", "workers=2")), "--with workers: expected it once"),
-        (("run", "--app", "a:b", "--with", "factory=x"), "factory=x: expected a valid boolean"),
         (("run", "--app", "a:b", "--with", "rate=x"), "rate=x: expected a valid number"),
-        (
-            ("compare", "--app", "a:b", "--base", "workers=0"),
-            "workers=0: expected greater than 0",
-        ),
         (("compare", "--app", "a:b", "--head", "server=x"), "server=x: expected one of granian, "),
-        (
-            ("compare", "--app", "a:b", "--head", "JIT=1"),
-            "JIT=1: expected PACKAGE==VERSION",
-        ),
+        (("compare", "--app", "a:b", "--head", "JIT=1"), "JIT=1: expected PACKAGE==VERSION"),
         (("compare", "--head", "loop=uvloop", "--why"), "--why: both sides execute the"),
-        (("why", "--head", "server=granian", "--app", "a:b"), "why: both sides execute the same"),
         (("compare", "-o", "x.txt"), "-o x.txt: expected a file .json or .md or .html, or -"),
         (("bisect", "--head", "loop=uvloop", "--app", "a:b"), "bisect: expected packages"),
-        (("show", ":bug:"), "no result has the name ':bug:'"),  # and is no picture
     ):
         result = bench(*arguments)
         assert (result.code, sentence in result.err) == (2, True), result
@@ -88,13 +76,7 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        for verb in (
-            "run",
-            "soak",
-            "compare HEAD",
-            "why HEAD",
-            "bisect --base lock=a --head lock=b",
-        ):
+        for verb in ("run", "compare HEAD"):
             result = bench(*verb.split(), "--app", "shop.app:app", "--wait", "1s")
             assert (result.code, f"(pid {holder.pid} of " in result.err) == (5, True), result
             *repository, waiting = result.out.splitlines()
@@ -205,20 +187,14 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert "pyproject.toml has no package with fastapi: install it," in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
     assert "no application answers: name one with --app" in none.err
-    item = bench("init", "--app", "shop.app:app")
-    assert (item.code, "No module named 'fastapi'" in item.err) == (2, True)
-
     write(shop, "src/shop/main.py", WSGI)
     write(shop, ".env.example", "SHOP_TOKEN=example\n")
     lacking = bench("init")
     assert lacking.code == 2
     assert "SHOP_TOKEN is not set: add --env-file .env.example" in lacking.err
     sentence = bench("init", "--login", "POST /in user=a@b.test&password=pw-of-a")
-    assert (sentence.code, "pw-of-a" in f"{sentence}", "committed: put it" in sentence.err) == (
-        2,
-        False,
-        True,
-    )
+    assert (sentence.code, "committed: put it" in sentence.err) == (2, True)
+    assert "pw-of-a" not in f"{sentence}"
     wrong = bench("init", "--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
     assert (wrong.code, "GET /no: expected status 200, found 404" in wrong.err) == (2, True)
     assert file.read_bytes() == before
@@ -261,20 +237,14 @@ def create_engine(url):
 @pytest.mark.parametrize(
     ("files", "found"),
     [
-        (
-            {"src/shop/main.py": FASTAPI, "src/shop/__init__.py": ""},
-            ["shop.main:app"],
-        ),
-        ({"notes.py": FLASK}, ["notes:create_app"]),
         ({"app.py": FLASK, "core.py": FASTAPI}, ["core:app", "app:create_app"]),
         (
             {"site/wsgi.py": "from x import get_wsgi_application\n"
                              "application = get_wsgi_application()\n"},
             ["site.wsgi:application"],
         ),
-        ({"app/main.py": FASTAPI, "web.py": FASTAPI}, ["app.main:app", "web:app"]),
-        ({"hook.py": "import falcon\napi = falcon.App()\n"},
-         ["hook:api"]),
+        ({"app/main.py": FASTAPI, "hook.py": "import falcon\napi = falcon.App()\n"},
+         ["app.main:app", "hook:api"]),
         # From where its package lies, and what another function makes.
         ({"code/py/shop/web.py": FASTAPI, "code/py/shop/__init__.py": ""},
          ["shop.web:app"]),
@@ -286,7 +256,6 @@ def create_engine(url):
         # Not what tests make, nor environments, nor what only looks like code.
         ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI,
           "env/lib/site-packages/app.py": FASTAPI, "broken.py": "def ("}, []),
-        ({"acme/web/__init__.py": "", "acme/web/main.py": FASTAPI}, ["web.main:app"]),
         ({"src/acme/main.py": FASTAPI}, ["acme.main:app"]),
     ],
 )  # fmt: skip

@@ -2,151 +2,82 @@
 
 import json
 import math
-import shutil
-from dataclasses import dataclass, field
+import re
 from pathlib import Path
 
 import pytest
 
 import asv_files
-import attributing
 import foreign
 import site_builds
-from bench import PROJECT, invoke
+import sites
+from bench import invoke
 from duetbench.host import files
 from foreign import MACHINES
-from observatory.github import issues
 from observatory.show import addresses
-from observatory.show.experiments import reference_runs
-from observatory.show.site import build, story
-from observatory.store import asv_results, kinds
-from observatory.trend import candidates, confirm, reading
-from repos import git, keep
+from observatory.show.site import story
+from observatory.store import asv_results
 
 pytestmark = pytest.mark.long
 
 
-@dataclass
-class Scene:
-    """A checkout with a history, which has one or two related files of every kind."""
+def test_a_bad_file_costs_itself_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with an impossible figure, cut points, and files of asv; the site names the first two.
 
-    root: Path
-    output: Path
-    whole: set[str] = field(default_factory=set)
-    """Names of the files, below `results`."""
-
-    @property
-    def results(self) -> Path:
-        return self.root / "results"
-
-    def file(self, start: str) -> Path:
-        """Return the only file whose name starts like this."""
-        (name,) = (name for name in self.whole if name.startswith(start))
-        return self.results / name
-
-    def use(self) -> tuple[str, ...]:
-        """Do all that a night and its publishing do with a history; no file may make that fail.
-
-        Return the site's notes.
-        """
-        sources = reading.read(self.results)
-        candidates.detect(sources.tables, sources.changes)
-        confirm.close(sources.changes)
-        base = "https://site.example/"
-        for change in filter(lambda record: record.confirmed, sources.changes):
-            issues.text(change, base)
-        _, notes = build.build(self.root, self.results, self.output)
-        assert (self.output / "index.html").is_file()
-        return notes
-
-
-@pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    made = Scene(tmp_path / "root", tmp_path / "site")
-    for name in ("apps", "benchmarks"):
-        (made.root / name).mkdir(parents=True)
-    for name in ("pyproject.toml", "asv.conf.json"):
-        shutil.copy(PROJECT / name, made.root)
-    at = keep(made.root)
-    nights = [foreign.shard_run(number) for number in (1, 2)]
-    record, evidence = foreign.judge_candidate()
-    night = (*nights, foreign.points())
-    change = record.model_copy(update={"why": attributing.attribution()})
-    compared = site_builds.make_comparison(site_builds.JSON)
-    for item in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
-        files.save(made.results, item)
-    asv = made.results / "asv"
-    place = asv / MACHINES[0].id
-    place.mkdir(parents=True)
-    (place / "machine.json").write_text(json.dumps({"machine": place.name, "version": 1}))
-    inside = json.dumps(foreign.inside(commit_hash=at))
-    (place / f"{at[:8]}-duetbench-py3.14-stackcurrent.json").write_text(inside)
-    actual = made.results.rglob("*.json")
-    made.whole = {path.relative_to(made.results).as_posix() for path in actual}
+    `detect` needs no runs, and does without the others.
+    """
+    results = tmp_path / "results"
+    for made, old, new in (
+        (foreign.shard_run(2), rb'("throughput":\s*)[\d.]+', rb"\g<1>1e308"),
+        (foreign.points(), rb"\{", b""),
+    ):
+        path = files.save(results, made)
+        path.write_bytes(re.sub(old, new, path.read_bytes(), count=1))
+    files.save(results, foreign.shard_run(1))
+    asv, whole = results / "asv", foreign.inside()
     parameters = {"mode": ("serial",), "tasks": (1, 2, 4)}
     asv_files.list_benchmarks(asv, [asv_files.Bench("gil.Cpu.time_tasks", parameters)])
-    assert {kinds.kind_of(name) for name in made.whole} == {*kinds.KINDS}
-    for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(made.root))
-    return made
-
-
-def test_a_bad_file_costs_itself_alone(
-    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It got in when nobody looked: a run with an impossible figure, and files of asv.
-
-    The site names the run, and does without the others. `detect` needs no runs.
-    """
-    bad = scene.file(f"runs/{MACHINES[1].id}")
-    document = json.loads(bad.read_bytes())
-    document["results"][0]["launches"][0]["metrics"]["throughput"] = 1e308
-    bad.write_text(json.dumps(document))
-    problems = list[str]()
-    reference_runs(scene.results, problems)
-    problem = problems[0].replace(f"{scene.results}/", "")
-    assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
-    assert "expected throughput to be" in problem
-
-    good = scene.file(f"asv/{MACHINES[0].id}/{git(scene.root, 'rev-parse', 'HEAD')[:8]}")
-    whole = json.loads(good.read_bytes())
-    for stack, figures in (("one", "x"), ("two", [[math.inf] * 3])):
-        named = {"env_name": whole["env_name"].replace("current", stack)}
-        wrong = {**whole, **named, "results": {"gil.Cpu.time_tasks": figures}}
-        good.with_name(good.name.replace("current", stack)).write_text(json.dumps(wrong))
-    other = scene.results / "asv" / MACHINES[1].id
-    other.mkdir()
-    shutil.copy(good, other)
-    faults = list[str]()
-    asv_results.read(scene.results / "asv", faults)
-    for fault, words in zip(
-        faults,
-        ("be a valid list", "a figure beyond 1e+18, found inf", "by its content"),
-        strict=True,
+    good = whole["results"]
+    for machine, stack, content in (
+        (0, "current", good),
+        (0, "one", {"gil.Cpu.time_tasks": "x"}),
+        (0, "two", {"gil.Cpu.time_tasks": [[math.inf] * 3]}),
+        (1, "current", good),
     ):
-        assert words in fault
-    assert scene.use() == (problem,)
-    assert "expected throughput to be" in (scene.output / "index.html").read_text("utf-8")
-    file = scene.output.with_name("candidates.json")
-    result = invoke(capsys, monkeypatch, ("observatory", "detect", "-o", file))
+        place = asv / MACHINES[machine].id / f"{foreign.COMMIT[:8]}-duetbench-py3.14-stack{stack}"
+        place.parent.mkdir(exist_ok=True)
+        named = {"env_name": whole["env_name"].replace("current", stack), "results": content}
+        place.with_name(f"{place.name}.json").write_text(json.dumps({**whole, **named}))
+    faults = list[str]()
+    asv_results.read(asv, faults)
+    words = ("be a valid list", "a figure beyond 1e+18, found inf", "by its content")
+    assert all(text in fault for text, fault in zip(words, faults, strict=True)), faults
+    points, run = sites.build_site(tmp_path)
+    assert points.startswith("points/")
+    assert run.startswith(f"runs/{MACHINES[1].id}/2026/")
+    assert "expected throughput to be" in run
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    argv = ("observatory", "detect", "--results", results, "-o", tmp_path / "candidates.json")
+    result = invoke(capsys, monkeypatch, argv)
     assert result.code == 0, result
 
 
 def test_a_page_that_cannot_be_made_costs_that_page_alone(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong with it, all memory used up included; the first page names it."""
 
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
 
-    assert scene.use() == ()
-    site_builds.save_releases(scene.results)
+    site_builds.save_releases(tmp_path / "results")
     monkeypatch.setattr(story, "measurements", broken)
-    lost = "fastapi 0.11.0: cannot be shown (RecursionError: as deep as it is)"
-    assert lost in scene.use()
-    for page in (addresses.release("fastapi", "0.11.0"), ""):
-        assert "cannot be shown" in (scene.output / page / "index.html").read_text("utf-8")
     monkeypatch.setattr(addresses, "experiment", broken)
-    assert scene.use()[0].startswith("pages of experiments: cannot be shown (RecursionError")
+    first, *others = sites.build_site(tmp_path)
+    assert first.startswith("pages of experiments: cannot be shown (RecursionError")
+    assert "fastapi 0.11.0: cannot be shown (RecursionError: as deep as it is)" in others
+    for page in (addresses.release("fastapi", "0.11.0"), ""):
+        text = (tmp_path / "site" / page / "index.html").read_text("utf-8")
+        assert "cannot be shown" in text

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import eventually
 from duetbench.core.errors import SetupError
 from duetbench.host import command
 from duetbench.host.command import last_words
@@ -134,16 +133,3 @@ def test_a_failed_build_quotes_its_own_error(log: str, words: str, tmp_path: Pat
     with pytest.raises(SetupError) as caught:
         command.run(argv, what="it", log=tmp_path / "log", tick=lambda _: None)
     assert words in str(caught.value)
-
-
-def test_a_tool_is_ended_with_its_processes_by_an_interruption(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-
-    def interrupt(line: str) -> None:
-        if line:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        command.run(["sh", "-c", "sleep 600 & echo $!; wait"], what="it", log=log, tick=interrupt)
-    process = Path(f"/proc/{log.read_text().strip()}")
-    eventually("it has ended", lambda: not process.exists())

@@ -64,8 +64,17 @@ def test_what_does_not_end_is_killed(
     assert session.stop(30) == killed
 
 
-def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
-    """It left parents and environment, too: its mark is on no other process."""
+def test_a_daemon_that_left_the_session_is_a_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left parents and environment, too: its mark is on no other process.
+
+    Also without the right to ask the kernel for it, as in a container.
+    """
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
     (tmp_path / "other").mkdir()
     with launch(tmp_path / "other", "obedient") as other, launch(tmp_path, "escaped") as session:
         (daemon,) = map(int, said(session, "escaped"))
@@ -74,32 +83,9 @@ def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
         assert os.getsid(daemon) != session.pid
         assert pids(session) == {session.pid, daemon}
         assert pids(other) == {other.pid}
-    assert not lives(daemon)
-
-
-def test_the_mark_of_another_users_process_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the right to ask the kernel, as in a container."""
-
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    with launch(tmp_path, "escaped") as session:
-        (daemon,) = map(int, said(session, "escaped"))
         monkeypatch.setattr("resource.prlimit", refuse)
         assert daemon in pids(session)
     assert not lives(daemon)
-
-
-def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
-    """Pinning comes before the first instruction, so every descendant has it; we keep ours."""
-    before = os.sched_getaffinity(0)
-    core = max(before)
-    with launch(tmp_path, "affinity", cores=[core]) as session:
-        assert said(session, "grandchild") == [f"[{core}]"]
-        assert said(session, "ready") == [f"[{core}]"]
-    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize("moment", ["in the grace", "while the rest is killed"])
@@ -214,18 +200,6 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
         finally:
             for pid in filter(lives, alike):
                 os.kill(pid, signal.SIGKILL)
-
-
-def test_an_abandoned_record_without_processes_goes_silently(sessions: Path) -> None:
-    """And that of a living owner, who holds its lock, stays."""
-    for argv in ("dead", "alive"):
-        held = process_session.SessionRecord(argv=(argv,)).save()
-        if argv == "dead":
-            held.close()
-    assert process_session.reap() == []
-    (left,) = sessions.iterdir()
-    assert "alive" in left.read_text()
-    held.close()
 
 
 def test_duetbench_never_takes_itself_for_an_orphan() -> None:

@@ -64,6 +64,7 @@ JSON = "application/json"
          "$.count: 0 is less than the minimum of 1"),
         # Status and media type come first, and an answer may be long.
         (text(), 500, "text/plain", b"Internal Server Error" * 9, "expected status 200, found 500"),
+        (text(), 404, "text/html", b"<title>Nothing</title>", "found 404 with 'Nothing'"),
         (text(), 200, "text/html", b"hello", "expected content type text/plain, found text/html"),
     ],
 )  # fmt: skip

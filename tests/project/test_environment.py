@@ -1,11 +1,9 @@
 """An application in the environment where it already runs, whose files and packages stay as is."""
 
 import hashlib
-import json
 import platform
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -33,24 +31,18 @@ name = "shop"
 version = "1"
 dependencies = ["six==1.17.0"]
 [build-system]
-requires = ["{backend}"]
-build-backend = "{backend}.{module}"
+requires = ["hatchling"]
+build-backend = "hatchling.build"
 """
 _TOKEN: Final = "a-private-value"
 
 
-SETUPTOOLS: Final = pytest.param(("setuptools", "build_meta"), marks=pytest.mark.thorough)
-
-
-@pytest.fixture(params=[("hatchling", "build"), SETUPTOOLS], ids=lambda p: p[0])
-def shop(
-    request: pytest.FixtureRequest, tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+@pytest.fixture
+def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with an environment, an ignored file and a new one; two commits, two answers."""
     assert bench.folder == tmp_path
-    backend, module = request.param
     files = {
-        "pyproject.toml": _PYPROJECT.format(backend=backend, module=module),
+        "pyproject.toml": _PYPROJECT,
         "src/shop/__init__.py": "",
         "src/shop/main.py": _APP,
         "src/shop/items.py": "def find(path):\n    return path.encode()\n",
@@ -82,64 +74,43 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     In CI, where a platform sets tokens of its own, none is passed on that was not named.
     """
     before, file = _state(shop), bench.folder / "c.json"
-    words = ('"other/word" instead of "/word"', '"/word" instead of "other/word"')
-    for sides, answers in zip((("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")), words, strict=True):
-        result = bench("compare", *sides, "--app", "shop.main:app", "--only", "effects", "-o", file)
-        assert "packages from .venv" in result.out, result.err
-        assert "with uncommitted files: data/word, seed" in result.out
-        comparison = Comparison.model_validate_json(file.read_bytes())
-        (finding,) = [about for about in comparison.findings if about.subject == "answer"]
-        assert finding.verdict is Verdict.DIFFERENT
-        assert finding.text == f"head answers line 1: {answers}"
-        assert _TOKEN not in result.out + file.read_text("utf-8")
-        installed = json.loads(file.read_text("utf-8"))["base"]["stacks"][0]["packages"]
-        assert installed["six"] == "1.17.0"
+    words = ("compare", "HEAD~1", "HEAD", "--app", "shop.main:app", "--only", "effects")
+    result = bench(*words, "-o", file)
+    assert "packages from .venv" in result.out, result.err
+    assert "with uncommitted files: data/word, seed" in result.out
+    comparison = Comparison.model_validate_json(file.read_bytes())
+    (finding,) = [about for about in comparison.findings if about.subject == "answer"]
+    assert finding.verdict is Verdict.DIFFERENT
+    assert finding.text == 'head answers line 1: "other/word" instead of "/word"'
+    assert _TOKEN not in result.out + file.read_text("utf-8")
+    assert comparison.base.stacks[0].packages["six"] == "1.17.0"
     monkeypatch.setenv("CI", "true")
-    refused = bench("compare", "HEAD~1", "HEAD", "--app", "shop.main:app")
+    refused = bench(*words)
     assert (refused.code, "add --env SHOP_TOKEN=VALUE" in refused.err) == (2, True)
     assert _state(shop) == before
     assert git(shop, "status", "--porcelain") == "?? seed"
 
 
-@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
-def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
-    """Unless a package is missing here, or the project excludes it, or names another one."""
-    named = {"packages": "pyproject.toml", "server": "granian", "interface": "asgi"}
-    project = Subject(shop, target=Target.model_validate({"app": "shop.main:app", **named}))
-
-    def built(dependency: str, required: str) -> str:
-        text = _PYPROJECT.format(backend="hatchling", module="build")
-        text = text.replace("six==1.17.0", dependency)
-        text = text.replace("[build", f"requires-python = '{required}'\n[build", 1)
-        write(shop, "pyproject.toml", text)
-        place = tmp_path / dependency / required
-        shutil.copytree(shop, place, ignore=shutil.ignore_patterns(".venv", ".git"))
-        (side,) = deploy_all(project, [place], QUIET)
-        return side.version
-
-    own = ".".join(platform.python_version_tuple()[:2])
-    assert built("six==1.17.0", ">=3.11").startswith(f"{own}.")
-    both = replace(project, target=project.target.model_copy(update={"python": (None, "3.14t")}))
-    (place := tmp_path / "both").mkdir()
-    shutil.copy(shop / "pyproject.toml", place)
-    (side,) = deploy_all(both, [place], QUIET)
-    assert [python.name for python in side.interpreters.values()] == [own, "3.14t"]
-    assert built("toml", ">=3.11").startswith("3.14.")
-    assert built("six==1.17.0", ">=3.14").startswith("3.14.")
-    write(shop, ".python-version", "3.14\n")
-    assert built("six==1.17.0", ">=3.11.0").startswith("3.14.")
-
-
-@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_an_environment_is_built_where_this_one_is_not_enough(
     shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter."""
+    """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter.
+
+    What is built has the Python of this one, and another one beside it if that is asked for.
+    """
+    named = {"app": "shop.main:app", "packages": "pyproject.toml", "server": "granian"}
+    target = Target.model_validate({**named, "interface": "asgi"})
+    target = target.model_copy(update={"python": (None, "3.14t")})
+    (place := tmp_path / "both").mkdir()
+    shutil.copy(shop / "pyproject.toml", place)
+    (side,) = deploy_all(Subject(shop, target=target), [place], QUIET)
+    own = ".".join(platform.python_version_tuple()[:2])
+    assert [python.name for python in side.interpreters.values()] == [own, "3.14t"]
     uv("lock", cwd=shop)
     lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
     released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')
     assert lock != released
-    write(other, "pyproject.toml", _PYPROJECT.format(backend="x", module="y"))
+    write(other, "pyproject.toml", _PYPROJECT)
     write(other, "uv.lock", released)
 
     def usable(*places: Path, **keys: object) -> bool:

@@ -2,15 +2,12 @@
 
 import math
 import re
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import all_cases
 from duetbench.app import interpreters
-from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from goldens import assert_golden
@@ -20,11 +17,6 @@ from observatory.matrix.experiments import Experiment, load_experiments
 from observatory.matrix.schema import PROFILES, StackSpec, evaluate
 from repos import write
 
-FAKE = replace(
-    SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
-)
-"""A server that accepts 100 connections per worker."""
-
 PYTHONS = {
     name: InterpreterSpec(version="3.14.7", free_threaded=name.endswith("t"))
     for name in ("3.14", "3.14t")
@@ -33,13 +25,6 @@ STACKS = {
     "current": StackSpec(interpreters=("3.14", "3.14t")),
     "old": StackSpec(interpreters=("3.14",)),
 }
-
-
-@pytest.fixture(autouse=True)
-def servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    picky = replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"}))
-    for name, server in (("fake", FAKE), ("picky", picky)):
-        monkeypatch.setitem(SERVERS, name, server)
 
 
 GOOD = """\
@@ -57,8 +42,9 @@ published = { wait = 5, seconds = 60 }
 app = "app:app"
 interface = "asgi"
 path = "/nap"
+factory = true
 expect = { content_type = "text/plain", text = "done" }
-env = { WAIT = "{wait}" }
+env = { WAIT = "{tmp}/{wait}/{port}" }
 floor = "2 * wait"
 slots = "3 if gil else inf"
 
@@ -77,7 +63,7 @@ timeout = 60
 
 [defaults]
 stack = "current"
-server = "fake"
+server = "granian"
 loop = "asyncio"
 cores = "split"
 
@@ -111,26 +97,11 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
         for pair in ("w1/c16", "w2/c32")
     ]
     gil, free = cases[3], cases[5]
-    assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
+    assert (gil.endpoint.floor, gil.slots, gil.endpoint.factory) == (0.4, 3, True)
+    assert gil.env == {"WAIT": "{tmp}/0.2/{port}"}  # what each launch fills in stays
     assert (gil.load.connections, gil.load.rate, gil.load.duration) == (10, 16, 7)
     assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
     assert (free.load.duration, free.workers) == (2, 2)
-
-
-def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path) -> None:
-    """They are not among all, unless somebody asks for one; and then each case is there once."""
-    text = GOOD.replace('["3.14", "3.14t"]', '"all"')
-    more = text.partition("[[cases]]")[2].replace('"all"', '"optional"').replace('"quick", ', "")
-    jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
-    pythons = {**PYTHONS, "3.14-jit": jit}
-    stacks = {"current": StackSpec(interpreters=tuple(pythons))}
-    write(tmp_path, "apps/naps/experiment.toml", f"{text}[[cases]]{more}")
-    (experiment,) = load_experiments(tmp_path, pythons, stacks)
-    quick, published = experiment.cases["quick"], experiment.cases["published"]
-    for cases, count in ((quick, 0), (published, 4)):
-        named = Counter(case.python for case in cases)
-        assert named == Counter({"3.14": 4, "3.14t": 4, "3.14-jit": count})
-    assert len(experiment.cases_with("quick", {}, "3.14-jit")) == 4
 
 
 def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,24 +118,6 @@ def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> No
     assert "prebuilt-" in str(declared_interpreters.locate("3.14", declared))
 
 
-def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
-    """What each launch fills in stays as it is written."""
-    output = """\
-factory = true
-method = "POST"
-path = "/nap/{7..8} 1"
-paths = ["/rest"]
-headers = { X-Port = "{port}" }
-body = '{"long": true}'
-"""
-    text = GOOD.replace('path = "/nap"\n', output).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
-    case = load_text(tmp_path, text).cases["quick"][0]
-    asked = case.endpoint
-    assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
-    assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
-    assert (asked.headers, case.env) == ({"x-port": "{port}"}, {"WAIT": "{tmp}/0.2/{port}"})
-
-
 WSGI = GOOD.replace('interface = "asgi"', 'interface = "wsgi"')
 MISTAKES = {
     "not TOML": ('question = "Why?"', "question =",
@@ -175,24 +128,20 @@ MISTAKES = {
         "endpoints.nap.slotted: found 'slotted'; allowed: only the keys that…explains"),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
-    "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
-        "cases[0]: found…; allowed: Python 3.14 (of stack old)"),
-    "server of another interface": ('server = "fake"', 'server = "picky"',
-        "cases[0]: found…; allowed: server picky is not one that speaks wsgi, as…fake"),
-    "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
-        "cases[0]: found…; allowed: threads 8 is not blocking threads…there; app:app is asgi"),
-    "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
-        "cases[0]: found…connections 201 is not at…backpressure of fake with 2 workers"),
     "closed load with a rate": ('model = "paced"', 'model = "closed"',
         "loads.paced: found 'a table'; allowed: a rate belongs…and open loads, and to them only"),
+    "unknown server": ('server = "granian"', 'server = "quick"',
+        "cases[0]: found…; allowed: names that are declared; there is no 'quick'"),
+    "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
+        "cases[0]: found…; allowed: Python 3.14 (of stack old)"),
+    "server of another interface": ('server = "granian"', 'server = "uvicorn"',
+        "cases[0]: found…; allowed: server uvicorn is not one that speaks wsgi, as…granian…"),
+    "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 1025",
+        "cases[0]: found…connections 1025 is not at…backpressure of granian with 2 workers"),
     "formula over an unknown name": ('floor = "2 * wait"', 'floor = "2 * nap"',
         "cases[0]: found…; allowed: '2 * nap', which…not defined for expression '2 * nap'"),
-    "id over an unknown name": ("c{c}/wait{wait}", "c{users}",
-        "cases[0]: found…/c{users}'; allowed: names that are declared; there is no 'users'"),
     "id that no address can hold": ("/py{python}/", "//py{python}/",
         "cases[0]: found…; allowed: letters, digits…but not naps/nap//py3.14/closed/w1…"),
-    "unknown server": ('server = "fake"', 'server = "quick"',
-        "cases[0]: found…; allowed: names that are declared; there is no 'quick'"),
     "id of two meanings": ("/wait{wait}", "",
         "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
 }  # fmt: skip

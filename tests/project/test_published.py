@@ -2,7 +2,6 @@
 
 import fnmatch
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -70,17 +69,9 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
             assert actual.ours.estimate == pytest.approx(actual.published)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: throughput, "),
-        ("[[shapes]]\nstatement = 's'\nmetric = 'errors'\nnumerator = 'x/y'", "least or most"),
-    ],
-)
-def test_a_wrong_declaration_is_refused_with_its_place(
-    text: str, words: str, tmp_path: Path
-) -> None:
+def test_a_wrong_declaration_is_refused_with_its_place(tmp_path: Path) -> None:
     write(tmp_path, "apps/x/experiment.toml", "")
-    write(tmp_path, "apps/x/published.toml", f'source = "a page"\n{text}')
-    with pytest.raises(DeclarationError, match=f"x/published.toml.*{re.escape(words)}"):
+    text = "source = 'a page'\n[figures]\n'x/y' = { speed = 1 }"
+    write(tmp_path, "apps/x/published.toml", text)
+    with pytest.raises(DeclarationError, match=r"x/published.toml.*unknown metric 'speed'; "):
         load_published(tmp_path)

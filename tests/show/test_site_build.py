@@ -12,7 +12,7 @@ import pytest
 import site_builds
 import sites
 from bench import Once
-from disks import small_disk
+from disks import full_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import files
 from observatory.show import addresses
@@ -141,10 +141,9 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
 def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "disk").mkdir()
-    with small_disk(tmp_path / "disk") as fill:
-        fill()
-        with pytest.raises(RecordError, match=r"free some space, .*, or name another folder"):
-            sites.build_site(tmp_path, "disk/site")
+    full = pytest.raises(RecordError, match=r"free some space, .*, or name another folder")
+    with full_disk(tmp_path / "disk"), full:
+        sites.build_site(tmp_path, "disk/site")
 
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"

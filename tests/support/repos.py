@@ -10,6 +10,7 @@ import pytest
 
 from bare import Programs
 from duetbench.host import command, paths
+from tiny_index import wheel
 
 PROJECT = Path(__file__).parents[2]
 
@@ -134,29 +135,19 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
         write(root, name, text)
 
 
-BACKEND: Final = """\
-import base64, hashlib, zipfile
-NAME, FILES = "{name}-{version}", {files!r}
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    wheel = f"{{NAME}}-py3-none-any.whl"
-    info = NAME + ".dist-info"
-    files = dict(FILES)
-    files[info + "/METADATA"] = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
-    files[info + "/WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-    with zipfile.ZipFile(folder + "/" + wheel, "w") as out:
-        for name, text in files.items():
-            out.writestr(zipfile.ZipInfo(name), text)
-        out.writestr(zipfile.ZipInfo(info + "/RECORD"), "")
-    return wheel
-build_editable = build_wheel
-"""
 BUILD: Final = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 """A backend in the project itself needs nothing from an index."""
 
 
-def backend(name: str, version: str, files: Mapping[str, str]) -> str:
+def backend(name: str, version: str, files: Mapping[str, str], *needs: str) -> str:
     """The file `backend.py` of a project, whose wheel has these files."""
-    return BACKEND.format(name=name, version=version, files=dict(files))
+    return f"""\
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    with open(f"{{folder}}/{name}-{version}-py3-none-any.whl", "wb") as out:
+        out.write({wheel(name, version, needs, files)!r})
+    return "{name}-{version}-py3-none-any.whl"
+build_editable = build_wheel
+"""
 
 
 def make_repository(root: Path) -> Path:

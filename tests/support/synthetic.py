@@ -132,27 +132,3 @@ def steady_result(case: Case, metrics: Mapping[str, float]) -> CaseResult:
     return CaseResult(
         case=case, launches=tuple(ok(case.id, number, metrics) for number in range(3))
     )
-
-
-def nightly_run(cases: int = 80, launches: int = 3, seed: int = 7) -> Run:
-    """A run as large as a nightly one: figures with scatter, flags with details, commands."""
-    source = random.Random(seed)
-    results = []
-    for number in range(cases):
-        experiment = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")[number % 4]
-        python = "3.14t" if number % 2 else "3.14"
-        case = make_case(
-            f"{experiment}/endpoint{number % 7}/py{python}/w{number % 3 + 1}/c{128 + number}"
-        )
-        flags = (
-            Flag(
-                name=FlagName.HOST_NOISE,
-                detail=f"other processes used {source.uniform(0.05, 0.3):.2f} cores; 0.05 allowed",
-            ),
-        )
-        rows = [
-            ok(case.id, i, figures(source, source.uniform(5, 20000)), *flags * (i % 2))
-            for i in range(launches)
-        ]
-        results.append(CaseResult(case=case, launches=tuple(rows)))
-    return make_run(results)

@@ -17,11 +17,16 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 
-def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
+def wheel(
+    name: str, version: str, needs: tuple[str, ...] = (), files: Mapping[str, str] | None = None
+) -> bytes:
+    """Make a wheel of these files, or of a module that knows its version."""
     info = f"{name}-{version}.dist-info"
     requires = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    if files is None:
+        files = {f"{name}.py": f"version = {version!r}\n"}
     files = {
-        f"{name}.py": f"version = {version!r}\n",
+        **files,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -96,8 +96,7 @@ class NothingMeasuredError(DuetbenchError):
 class InterruptedRun(SystemExit):
     """The user stopped the run; `advice` says what is kept and how to continue.
 
-    It is a `SystemExit`, because asyncio swallows any other exception that a signal handler raises
-    in one of its callbacks, and the run would continue.
+    It is a `SystemExit`: whoever goes on after an `Exception` does not go on after it.
     """
 
     def __init__(self, signum: int) -> None:

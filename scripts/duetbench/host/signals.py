@@ -1,11 +1,9 @@
 """Turn SIGINT, SIGTERM and SIGHUP into an exception that unwinds through every `finally`."""
 
-import logging
 import os
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -31,9 +29,6 @@ def interruptible() -> Iterator[None]:
     def on_signal(signum: int, _frame: FrameType | None) -> None:
         for number in HANDLED:
             signal.signal(number, signal.SIG_IGN)
-        # asyncio would warn about lost tasks, which nobody needs to know.
-        logging.getLogger("asyncio").disabled = True
-        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
 
     def on_unraisable(args: "sys.UnraisableHookArgs") -> None:

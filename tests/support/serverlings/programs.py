@@ -149,19 +149,6 @@ def share(megabytes: str) -> NoReturn:
     wait_for_end()
 
 
-def affinity() -> NoReturn:
-    """Print the affinity of this process and, from a grandchild, its own."""
-    if os.fork() == 0:
-        if os.fork() == 0:
-            say(f"grandchild {sorted(os.sched_getaffinity(0))}")
-            os._exit(0)
-        os.wait()
-        os._exit(0)
-    os.wait()
-    say(f"ready {sorted(os.sched_getaffinity(0))}")
-    wait_for_end()
-
-
 def owner(folder: str, program: str, interrupted: str = "") -> NoReturn:
     """Be a duetbench that has started a session, and wait to be killed, or end without a stop."""
     from duetbench.host.process_session import Session
