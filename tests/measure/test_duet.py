@@ -122,24 +122,6 @@ def test_both_sides_gain_what_they_shared() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("base", "head", "failed"),
-    [
-        ("right", "broken", {"head": "not_ready"}),
-        ("wrong", "error", {"base": "wrong_answer", "head": "wrong_answer"}),
-    ],
-)
-def test_a_side_that_fails(
-    bench: Bench, play: Play, base: str, head: str, failed: dict[SideName, str]
-) -> None:
-    """Each side is questioned, though the other has failed."""
-    sides = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
-    (result,) = play(sides, head_first=base == "wrong", seconds=1)
-    void(result, failed)
-    assert not bench.alive()
-
-
-@pytest.mark.real
 def test_a_server_that_is_killed_in_the_second_duet(
     bench: Bench, play: Play, servers: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:

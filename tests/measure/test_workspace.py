@@ -14,9 +14,9 @@ from bench import failures, lives, undisturbed
 from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
-from duetbench.app.testbed import SideCase, Testbed, assemble, fill
+from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core.errors import FlagName, UsageError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
 from duetbench.host import paths
@@ -202,29 +202,6 @@ def test_what_fails_around_a_server_fails_the_launch(
     assert words in flag.detail
     assert SECRET not in flag.detail
     assert not outcome.metrics
-
-
-@pytest.mark.real
-def test_a_private_variable_is_given_or_asked_for(
-    case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def given() -> str:
-        return assemble(
-            deployed(testbed.subject.root), [case], testbed.logs, generator=testbed.oha,
-            lock=testbed.stacks.__getitem__,
-        ).private["TOKEN"]  # fmt: skip
-
-    monkeypatch.delenv("TOKEN", raising=False)
-    with pytest.raises(UsageError, match=r"shop/post-orders/.* needs the variable TOKEN: set it"):
-        given()
-    monkeypatch.setenv("TOKEN", "t")
-    assert given() == "t"
-
-
-def test_only_names_are_filled_in() -> None:
-    """Once: a value that looks like a place is none; JSON's braces are JSON's."""
-    values = {"A": "{B}", "B": "b", "port": "1"}
-    assert fill('{A}{B}{"B": {port}, "C": {C}}', values) == '{B}b{"B": 1, "C": {C}}'
 
 
 def test_the_end_of_an_output_has_no_part_of_a_word() -> None:
