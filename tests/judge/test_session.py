@@ -36,12 +36,11 @@ from duetbench.effects.difference import NO_TIME, Seen
 from duetbench.host import files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
-from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import exit_code, longer_budget
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.report.report import make_report
-from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from synthetic import MACHINE, make_case, make_testbed, ok
 
 pytestmark = pytest.mark.usefixtures("without_oha")
@@ -172,15 +171,6 @@ def test_the_budget_that_is_advised_decides(uncounted: str, tmp_path: Path) -> N
     assert longer_budget(again) is None
 
 
-def test_a_failure_is_told_once() -> None:
-    output: list[str] = []
-    sentence, flag = SilentReporter(), Flag(name=FlagName.WRONG_ANSWER, detail="GET /nothing: 404")
-    sentence.say = output.append  # type: ignore[assignment, method-assign]
-    for order in range(2):
-        Reporter.report(sentence, make_duet("x/a", order, flags=(flag,)))
-    assert output == ["pair 1 of x/a: void: head: GET /nothing: 404"]
-
-
 def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
     """In an order that is drawn; who has failed ends the launch for those behind it."""
     ours, other = NAMES[:3], APART[0]
@@ -270,12 +260,6 @@ def test_each_code_is_counted_once_while_there_is_time(
         assert {*outcomes.values()} == {"there was no time to count it"}
 
 
-def test_what_does_not_end_is_not_counted(tmp_path: Path) -> None:
-    fake, seen = FakeInstruments(), Seen(endless={ONE: "it did not end within 9 s"})
-    count = compared_by(fake, [busy(ONE)], tmp_path, None, seen=seen).of(ONE, INSTRUCTIONS)
-    assert (fake.counted, count and count.why) == ([], seen.endless[ONE])
-
-
 def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
     """What was not observed is unknown, also beside others."""
     for names, seen, headline, code in (
@@ -349,14 +333,6 @@ def test_what_computes_at_once_on_several_cores_is_launched_alone(
     case = make_case("one/a", endpoint=COMPUTES).model_copy(update=changes)
     item, other = (part(each, "head", cores) for each in (case, case.model_copy(update=others)))
     assert Pair(item, other).alone is Pair(other, item).alone is alone
-
-
-def test_sides_that_execute_the_same_are_not_counted(tmp_path: Path) -> None:
-    fake = FakeInstruments()
-    base, head = (part(busy(ONE), name, 1) for name in ("base", "head"))
-    pairs = (Pair(base, head, "another server", alike=True),)
-    assert verdicts(compared_by(fake, [busy(ONE)], tmp_path, None, pairs=pairs)) == {ONE: SAME}
-    assert not fake.counted
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
