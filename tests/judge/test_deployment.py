@@ -413,3 +413,10 @@ def test_each_duet_has_another_pair_of_copies(
     del rotation
     gc.collect()
     assert not copies.exists()
+
+
+def test_without_room_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("duetbench.host.command.free_gb", lambda _: 4.0)
+    item, other = (SideCase(make_case("a/b"), side(name, ()).testbed) for name in ("base", "head"))
+    assert Rotation().turn(item, other) == (item.testbed, other.testbed)

@@ -83,6 +83,8 @@ def saved(folder: Path) -> Comparison:
            {ONE: Verdict.DIFFERENT, TWO: SAME}, int(grown > 0), "") for grown in (0.25, -0.25)),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
+        ({}, NAMES[:1], {"seen": Seen(endless={ONE: "it did not end"})}, INSTRUCTIONS,
+         {ONE: UNKNOWN}, 0, ""),
         # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
         ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
          ""),
@@ -291,14 +293,14 @@ def part(case: Case, name: str, cores: int) -> SideCase:
 
 @pytest.mark.parametrize("ratio", [0.7, 1.5])
 def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_path: Path) -> None:
-    pairs = (Pair(part(SHARED, "base", 2), part(SHARED, "head", 2), "a choice"),)
-    fake = FakeInstruments(uncounted="not counted", rates={"base": 1000.0, "head": 1000.0 * ratio})
+    pairs = (Pair(part(SHARED, "base", 2), part(SHARED, "head", 2), "a choice", alike=True),)
+    fake = FakeInstruments(rates={"base": 1000.0, "head": 1000.0 * ratio})
     actual = compared_by(fake, [SHARED], tmp_path, 600, pairs=pairs)
     # In pairs next to each other, and the order swapped from pair to pair.
     turns = [*zip(fake.launches[::2], fake.launches[1::2], strict=True)]
     assert set(turns) == {("base", "head"), ("head", "base")}
     assert all(first != second for first, second in pairwise(turns))
-    assert not fake.duet_log
+    assert (fake.duet_log, fake.counted) == ([], [])  # both execute the same
     throughput = on(actual, "one/a", "throughput")
     assert throughput.ratio == pytest.approx(ratio, rel=0.02)
     assert throughput.base == pytest.approx(1000, rel=0.02)  # no other server has changed it

@@ -258,6 +258,20 @@ def test_a_refusal_that_a_test_asks_for_is_only_different(
     assert answer.broken == broken
 
 
+def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([(ROUTED, SECOND), (OTHER, SECOND), (SECOND,), (SECOND,)])
+
+    def record(*_: object) -> Recording:
+        return Recording({op.key: op for op in next(looks)}, {"test_0": "passed"}, ())
+
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    assert (len(seen.pairs), seen.notes) == (1, (_APART.format(1),))
+    assert [effects.same for effects in seen.effects.values()] == [True]
+
+
 def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
     does: list[tuple[dict[str, Any], dict[str, Any]]]
     does = [
