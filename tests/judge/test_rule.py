@@ -288,7 +288,7 @@ def test_the_rates_of_simulated_comparisons(size: float, least: float, most: flo
     assert least <= called / 600 <= most
 
 
-def of_comparison(stored: Comparison) -> Iterator[str]:
+def judge_again(stored: Comparison) -> Iterator[str]:
     samples = {case.case.id: CaseDuets(case.case) for case in stored.cases if case.duets}
     duets = [duet for case in stored.cases for duet in case.duets]
     for item in sorted(duets, key=lambda item: item.order):
@@ -308,5 +308,5 @@ def test_stored_comparisons_judged_again_give_the_same_verdicts() -> None:
     results = Checkout.here().results
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
-        lines += [f"# {path.stem}", *of_comparison(files.read(Comparison, path))]
+        lines += [f"# {path.stem}", *judge_again(files.read(Comparison, path))]
     assert_golden("judged_again.txt", "\n".join(lines))

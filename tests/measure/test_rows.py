@@ -25,11 +25,10 @@ def closed(connections: int, duration: float) -> Load:
     return Load(connections=connections, duration=duration, timeout=60)
 
 
-def figures(rows: Rows, load: Load, floor: float = 0.0, timeouts: int = 0) -> dict[str, float]:
+def figures(rows: Rows, load: Load, floor: float) -> dict[str, float]:
     """The figures of rows that the summary tells as well."""
     statuses = {int(status): int((rows.status == status).sum()) for status in rows.status}
-    failures = {"timeout": timeouts} if timeouts else {}
-    counts = {"statusCodeDistribution": statuses, "errorDistribution": failures}
+    counts = {"statusCodeDistribution": statuses, "errorDistribution": {}}
     summary = OhaSummary.model_validate({"summary": {"total": 1.0}, **counts})
     return oha_results.figures(rows, summary, load, floor=floor)
 

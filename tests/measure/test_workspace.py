@@ -10,11 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import failures, lives, undisturbed
-from duetbench.app import tools
-from duetbench.app.subject import Subject
-from duetbench.app.target import Target
-from duetbench.app.testbed import SideCase, Testbed, assemble
+from bench import deployed, failures, lives, undisturbed
+from duetbench.app.testbed import SideCase, Testbed
 from duetbench.app.workspace import Workspace, forget, secrets
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
@@ -22,7 +19,6 @@ from duetbench.core.text import ending, hider
 from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch
-from observatory.matrix.checkout import Checkout
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -74,12 +70,6 @@ def case() -> Case:
     )  # fmt: skip
 
 
-def deployed(root: Path, **env: str) -> Subject:
-    target = Target(app="shop.main:create", env=env)
-    pythons = {"3.14": Checkout.here().interpreter("3.14")}
-    return Subject(root, target=target, search=("src",), interpreters=pythons)
-
-
 @pytest.fixture
 def testbed(
     case: Case, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,11 +79,7 @@ def testbed(
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
-    ours = Checkout.here()
-    made = assemble(
-        deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
-        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
-    )  # fmt: skip
+    made = deployed(case, root, tmp_path / "logs", ("src",), TOKEN=SECRET).testbed
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
 
