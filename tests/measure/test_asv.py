@@ -202,7 +202,7 @@ def test_the_command_says_what_it_measured_and_what_failed(
     nothing that an update of the kernel moves.
     """
     monkeypatch.setenv("DUETBENCH_ROOT", str(repository.root))
-    for name in ("HOME", "XDG_CACHE_HOME", "UV_DEFAULT_INDEX"):
+    for name in ("HOME", "XDG_CACHE_HOME", "UV_DEFAULT_INDEX", "PYTHON_GIL", "PYTHONOPTIMIZE"):
         monkeypatch.setenv(name, repository.env[name])
     suite = repository.root / "benchmarks" / "guard.py"
     right = suite.read_text("utf-8")
