@@ -88,15 +88,6 @@ def test_a_figure_is_students_with_the_shipped_scatter() -> None:
     assert actual.n == 6
 
 
-def test_a_tail_is_never_waited_for() -> None:
-    calm = [1.0] * 12
-    for ratios, verdict in (([1.3, 1 / 1.3] * 6, None), (calm, Verdict.SAME)):
-        samples = [duet(CASE.id, {"response_p99": ratio}) for ratio in ratios]
-        assert not wants(*samples)
-        actual = judged(*samples).get("response_p99")
-        assert (actual.verdict if actual else None) is verdict
-
-
 def test_the_rate_is_corrected_for_all_pairs_of_case_and_metric() -> None:
     """One pair with p = 0.029, of three, is detected at 0.086: not. Alone it would be.
 

@@ -36,7 +36,7 @@ from duetbench.effects.difference import NO_TIME, Seen
 from duetbench.host import files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
-from duetbench.judge.findings import exit_code, longer_budget
+from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.report.report import make_report
@@ -158,19 +158,6 @@ def test_the_budget_is_kept(seconds: float, slower: float, tmp_path: Path) -> No
     judged = verdicts(actual)
     assert judged.keys() == set(NAMES)
     assert {judged[name] for name in judged.keys() - measured} <= {UNKNOWN}
-
-
-@pytest.mark.parametrize("uncounted", ["", "no Valgrind"])
-def test_the_budget_that_is_advised_decides(uncounted: str, tmp_path: Path) -> None:
-    def within(seconds: float) -> Comparison:
-        return compared_by(FakeInstruments(uncounted=uncounted), [busy(ONE)], tmp_path, seconds)
-
-    advised = longer_budget(within(5))
-    assert advised == 60
-    again = within(advised)
-    assert len(again.cases[0].duets) >= 3
-    assert bool(on(again, ONE, INSTRUCTIONS).ratio) == (not uncounted)
-    assert longer_budget(again) is None
 
 
 def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
