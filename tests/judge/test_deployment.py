@@ -53,11 +53,6 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
     assert not git(root, "status", "--porcelain")
 
 
-def of_shop(shop: Path) -> Subject:
-    keys = {"app": "shop.main:app", "requests": ("GET /items/7",), "env": {"SECRET": "words"}}
-    return Subject(shop, target=Target.model_validate(keys))
-
-
 Prepare: TypeAlias = Callable[[], Sides]
 
 
@@ -70,8 +65,10 @@ def prepared(project: Subject, words: Contrast, *, loaded: bool = True) -> Itera
 @pytest.fixture
 def both(shop: Path) -> Iterator[Prepare]:
     """What prepares the last commit and the files as they are."""
+    keys = {"app": "shop.main:app", "requests": ("GET /items/7",), "env": {"SECRET": "words"}}
+    project = Subject(shop, target=Target.model_validate(keys))
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(prepared(of_shop(shop), Contrast(("HEAD~1", None))))
+        yield lambda: stack.enter_context(prepared(project, Contrast(("HEAD~1", None))))
 
 
 @pytest.mark.real
@@ -378,17 +375,6 @@ def test_the_python_api_has_the_steps_of_a_comparison(
     assert capsys.readouterr() == ("", "")
 
 
-def both_in(python: Path, program: Path) -> tuple[SideCase, SideCase]:
-    """Both sides in one environment of an interpreter with this program."""
-    interpreter = Checkout.here().interpreter("3.14").model_copy(update={"executable": program})
-    case = make_case("a/b/py3.14")
-    testbed = replace(
-        side("base", (case,)).testbed, pythons={("current", "3.14"): python},
-        interpreters={"3.14": interpreter},
-    )  # fmt: skip
-    return SideCase(case, testbed), SideCase(case, testbed)
-
-
 @pytest.mark.real
 def test_each_duet_has_another_pair_of_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -398,10 +384,16 @@ def test_each_duet_has_another_pair_of_copies(
     write(tmp_path, "environment/pyvenv.cfg", "home = elsewhere\n")
     python = tmp_path / "environment" / "bin" / "python"
     python.symlink_to(tmp_path / "python3.14")
-    both = both_in(python, tmp_path / "python3.14")
+    interpreter = Checkout.here().interpreter("3.14")
+    elsewhere = interpreter.model_copy(update={"executable": tmp_path / "python3.14"})
+    testbed = replace(
+        side("base", ()).testbed, pythons={("current", "3.14"): python},
+        interpreters={"3.14": elsewhere},
+    )  # fmt: skip
+    part = SideCase(make_case("a/b/py3.14"), testbed)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rotation = Rotation(copies=3)
-    turns = [rotation.turn(*both) for _ in range(6)]
+    turns = [rotation.turn(part, part) for _ in range(6)]
     used = [tuple(item.pythons["current", "3.14"] for item in turn) for turn in turns]
     base, head = zip(*used, strict=True)
     assert base[:3] == base[3:]
