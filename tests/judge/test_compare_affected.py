@@ -78,10 +78,7 @@ def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> P
     ],
 )
 def test_a_file_affects_the_cases_that_may_read_it(
-    path: str,
-    before: Collection[str],
-    after: Collection[str],
-    tmp_path: Path,
+    path: str, before: Collection[str], after: Collection[str], tmp_path: Path
 ) -> None:
     """Before any request is observed, and after those of two of three cases were."""
     repository = tmp_path / "head"

@@ -49,8 +49,7 @@ def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    "case_id",
-    ["asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128", "pydantic-v1-v2/pydantic-v1/py3.14/u200"],
+    "case_id", ["asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128", "pydantic-v1-v2/pydantic-v1/py3.14/u200"]
 )
 def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     case = declared(case_id)
