@@ -395,6 +395,18 @@ def test_commands_of_the_environment_are_found(
     assert seen.outcomes == {"tests/test_it.py::test_it": "passed"}
 
 
+def test_a_slow_callback_is_no_effect(project: Project) -> None:
+    """A loop in debug mode warns of each; whether one is slow is decided by the machine's load."""
+    slow = "    time.sleep(0.2)\n    await asyncio.sleep(0)\n    for author"
+    test = _TEST.replace("ask())", "ask(), debug=True)")
+    waits = "import asyncio, time\n" + _ONE.replace("    for author", slow)
+    root = project({"shop.py": waits, "tests/test_shop.py": test})
+    seen = suite.record(Suite.find(root, ["tests"]), root, _quiet)
+    (operation,) = seen.operations.values()
+    assert operation.did is not None
+    assert {kind for kind, *_ in operation.did.events[0]} == {"sql"}
+
+
 def test_declared_tests_stand_for_an_application(bench: Bench, project: Project) -> None:
     root = project({"shop.py": _ONE, "api/test_shop.py": _TEST})
     result = bench("init", "--tests", "api")
