@@ -1,6 +1,7 @@
 """An application that nobody has declared: copies of its repository, alike on both sides."""
 
 import gc
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 import duetbench
 from bare import QUIET
 from bench import Bench
-from duetbench.app import deployment, revisions
+from duetbench.app import deployment, revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -375,33 +376,61 @@ def test_the_python_api_has_the_steps_of_a_comparison(
     assert capsys.readouterr() == ("", "")
 
 
+MAPPED = """\
+import pydantic_core, _asyncio, granian
+print(sorted({line.split()[-1] for line in open("/proc/self/maps") if "x" in line.split()[1]}))
+"""
+
+
+def both_in(python: Path, program: Path) -> tuple[SideCase, SideCase]:
+    """Both sides in one environment of an interpreter with this program."""
+    interpreter = Checkout.here().interpreter("3.14").model_copy(update={"executable": program})
+    case = make_case("a/b/py3.14")
+    testbed = replace(
+        side("base", (case,)).testbed, pythons={("current", "3.14"): python},
+        interpreters={"3.14": interpreter},
+    )  # fmt: skip
+    return SideCase(case, testbed), SideCase(case, testbed)
+
+
 @pytest.mark.real
 def test_each_duet_has_another_pair_of_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three copies: 0 0, 1 1, 2 2, then each with its neighbour; none shares a file."""
+    """Three copies: 0 0, 1 1, 2 2, then each with its neighbour."""
     write(tmp_path, "environment/bin/program", "")
     write(tmp_path, "environment/pyvenv.cfg", "home = elsewhere\n")
     python = tmp_path / "environment" / "bin" / "python"
     python.symlink_to(tmp_path / "python3.14")
-    interpreter = Checkout.here().interpreter("3.14")
-    elsewhere = interpreter.model_copy(update={"executable": tmp_path / "python3.14"})
-    testbed = replace(
-        side("base", ()).testbed, pythons={("current", "3.14"): python},
-        interpreters={"3.14": elsewhere},
-    )  # fmt: skip
-    part = SideCase(make_case("a/b/py3.14"), testbed)
+    both = both_in(python, tmp_path / "python3.14")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rotation = Rotation(copies=3)
-    turns = [rotation.turn(part, part) for _ in range(6)]
+    turns = [rotation.turn(*both) for _ in range(6)]
     used = [tuple(item.pythons["current", "3.14"] for item in turn) for turn in turns]
     base, head = zip(*used, strict=True)
     assert base[:3] == base[3:]
     assert (head[3], head[4], head[5]) == (head[1], head[2], head[0])
     assert len({*base, *head}) == 6
-    programs = [place.with_name("program").stat() for place in (python, *base[:3], *head[:3])]
-    assert len({program.st_ino for program in programs}) == 7
+
+
+@pytest.mark.real
+def test_a_copy_maps_nothing_of_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter, stack = Checkout.here().interpreter("3.14"), Checkout.here().lock("current")
+    python = stacks.executable(stack, interpreter)
+    both = both_in(python, interpreter.executable)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rotation = Rotation(copies=1)
+    made = [item.pythons["current", "3.14"] for item in rotation.turn(*both)]
+    assert len({python, *made}) == 3
+    output = subprocess.check_output([made[0], "-c", MAPPED], text=True)
     (copies,) = tmp_path.rglob("duetbench-tmp-*/*")
+    for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
+        (place,) = (item for item in output.split("'") if name in item)
+        assert place.startswith(str(copies))
+    assert python.exists()  # nothing of the original was touched
+    assert subprocess.run([python, "-c", "import granian"], check=True).returncode == 0
     del rotation
     gc.collect()
     assert not copies.exists()

@@ -259,6 +259,18 @@ def test_more_of_the_same_never_undecides(logs: Logs, times: int) -> None:
         assert after.sample.reach <= before.sample.reach + 1e-9
 
 
+@given(SOME)
+def test_a_verdict_says_no_more_than_its_interval(logs: Logs) -> None:
+    actual = moving(CPU, logs)[CPU]
+    if actual.moved:
+        assert actual.low is not None
+        assert actual.high is not None
+        assert (
+            min(abs(math.log(actual.low)), abs(math.log(actual.high))) >= math.log1p(0.002) - 1e-9
+        )
+        assert (actual.low > 1) == (actual.high > 1)
+
+
 @pytest.mark.parametrize(
     ("size", "least", "most"),
     [(0.0, 0.0, 0.02), (math.log1p(0.002), 0.0, 0.05), (0.02, 0.9, 1.0), (-0.02, 0.9, 1.0)],

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from comparing import SAME, judged_case
-from duetbench.app.inside.process import Program
+from duetbench.app.inside.process import Program, packages_folder
 from duetbench.app.testbed import ENTRY
 from duetbench.core.comparison import Effects
 from duetbench.core.errors import CountError
@@ -198,6 +198,22 @@ def test_each_effect_is_found_at_its_place_in_both_directions(
         assert compare(side, side).same
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("python", ALSO_THIS)
+def test_recording_a_statement_is_no_call_of_the_application(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor where the tool is installed, and its package reached by a link."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/duetbench").symlink_to(packages_folder() / "duetbench")
+    monkeypatch.setattr("duetbench.app.inside.process.packages_folder", lambda: tmp_path / "tools")
+    base, head = (f"for n in range({times}):\n    sent(n)" for times in (1, 21))
+    before = f"{DATABASE}\ndef sent(n): return list(db.execute('select title from book'))\n"
+    old, new = observe(tmp_path, "wsgi", python, before, base, head)
+    assert {calls - 21 for calls in new.calls} == {calls - 1 for calls in old.calls}
+    assert len(new.events[0]) == 21
+
+
 KEEPS: Final = "KEPT.append(bytes(2_000))"
 CURSORS: Final = "[*map(list, map(db.execute, ['select 1'] * 3))]"
 TABLE: Final = (
@@ -207,6 +223,11 @@ CACHE: Final = (
     "import functools, itertools\nCOUNT = itertools.count()\n"
     "@functools.lru_cache(100_000)\ndef page(number): return bytes(2_000)\n"
 )
+# A dict that is dropped leaves its table of keys to the next one, at whatever line.
+REUSED: Final = (
+    "rows = [{'a': 1, 'b': 2} for n in range(50)]\ndel rows\nKEPT.append({'a': 1, 'b': 2})"
+)
+DICT: Final = sys.getsizeof({"a": 1, "b": 2})
 # What a module does first and its requests do; what they keep: the course, bytes from and below,
 # and the line. A byte string has 33 bytes of its own, and its place in the list takes some more.
 KEPT: Final = {
@@ -217,6 +238,8 @@ KEPT: Final = {
     "tidied by a library": (DATABASE, CURSORS, "none", 0, 17, ""),
     "beside that": (f"{DATABASE}\nKEPT = []", f"{CURSORS}\nKEPT.append(bytes(100))", "constant",
                     133, 160, "    KEPT.append(bytes(100))"),
+    "memory of others": ("KEPT = []", REUSED, "constant", DICT, 1.05 * DICT + 9,
+                         None),
     "given back": ("KEPT = []", TABLE, "none", 0, 17, ""),
 }  # fmt: skip
 
@@ -228,6 +251,8 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
 ) -> None:
     sides = {}
     for name, (before, work, course, least, below, where) in KEPT.items():
+        if name == "memory of others" and python != "this":  # whose dicts it is about
+            continue
         folder = tmp_path / name.replace(" ", "-")
         folder.mkdir()
         (side,) = observe(folder, way, python, before, work, seconds=2 if course == "fills" else 1)
@@ -235,7 +260,7 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
         assert (side.kept.course, least <= side.kept.bytes < below) == (course, True), side.kept
         lines = source(work, way, before).splitlines()
         place = f"shop.py:{lines.index(where) + 1}" if where and where in lines else where
-        assert side.kept.place == place, side.kept
+        assert place in {side.kept.place, None}, side.kept
         sides[name] = side
     plain_, leak = sides["nothing"], sides["a leak"]
     assert compare(plain_, leak).leaks
@@ -280,6 +305,14 @@ def test_blocks_count_as_kept_if_every_round_keeps_as_many(
     assert memory._each(first, second, 75) == each
 
 
+def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest: list[bytes] = []
+    monkeypatch.setattr(memory, "_weigh", lambda *_: ([], 100.0))
+    kept = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str)
+    assert kept is not None
+    assert (kept["course"], kept["bytes"], kept["place"]) == ("none", 0.0, "")
+
+
 UPDATE: Final = "update book set title = ? where id = ?"
 MANY: Final = f"executemany('{UPDATE}', [('y', n) for n in {{}}])"
 EXECUTE: Final = f"db.execute('{UPDATE}', ('y', {{}}))"
@@ -294,13 +327,49 @@ class Connection:
 module.Connection = Connection
 link = type('Unix', (Connection,), {{}})()
 """
+GUARDED: Final = """
+import functools, sys, types
+
+def guarded(method):
+    @functools.wraps(method)
+    def check(self, *arguments):
+        return method(self, *arguments)
+    return check
+
+class PreparedStatement:
+    @guarded
+    def executemany(self, rows): pass
+    def get_query(self): return "update book set title = $1"
+
+class Transaction:
+    @guarded
+    def start(self): pass
+
+sys.modules["asyncpg.prepared_stmt"] = types.SimpleNamespace(PreparedStatement=PreparedStatement)
+"""
 DJANGO: Final = f"""{DATABASE}
 import sys, types
 def _quote_params_for_last_executed_query(params): db.execute('select quote(?)', params)
 settings = types.SimpleNamespace(configured=True, DEBUG=True)
 sys.modules['django.conf'] = types.SimpleNamespace(settings=settings)
 """
+LAZY: Final = f"""{DATABASE}
+import logging
+log = logging.getLogger('shop')
+log.setLevel(20)
+log.handlers, log.propagate = [logging.NullHandler()], False
+class Lazy:
+    def __str__(self): return str(db.execute('select 1'))
+"""
 MONITORS: Final = "import sys\nfor tool in {}: sys.monitoring.use_tool_id(tool, 'own')"
+REFUSES: Final = """
+import builtins, io, json, os, sys
+def refuse(*_, **__): raise PermissionError
+builtins.open = io.open = json.dumps = os.open = os.write = os._exit = refuse
+sys.stdout.close()
+os.closerange(3, 64)
+os.chdir('/')
+"""
 COMMANDS: Final = "link.pack_command('get', 'a')\nlink.pack_commands([('TTL', 'a'), (b'GET', 'b')])"
 # What a module does first and its requests do; all that is seen of some kinds, in their order.
 SEEN: Final = {
@@ -317,6 +386,13 @@ SEEN: Final = {
     "a script": (TRIGGER, f"db.executescript({SCRIPT!r})", {"sql": [(UPDATE, 4)]}),
     **{module: (REDIS.format(module), COMMANDS, {"cache": [("GET", 2), ("TTL", 1)]})
        for module in ("redis.connection", "redis.asyncio.connection", "aioredis.connection")},
+    "a decorator that a driver shares": (
+        GUARDED, "Transaction().start()\nPreparedStatement().executemany([1, 2])",
+        {"sql": [("update book set title = ?", 1)]}),
+    "settings": (
+        "import sqlite3", ("db = sqlite3.connect(':memory:')\n"
+        "db.execute('pragma foreign_keys = 1')\ndb.execute('select 1')"),
+        {"sql": [("pragma foreign_keys = ?", 1), ("select ?", 1)]}),
     # A ChainMap raises for each map that lacks the key, and last of all to its caller.
     "an exception of a library": (
         "import collections", "try:\n    collections.ChainMap({}, {})['a']\nexcept KeyError: pass",
@@ -324,13 +400,16 @@ SEEN: Final = {
     # What Django sends for its own log is no statement of the application.
     "Django": (DJANGO, "db.execute('select 1')\n_quote_params_for_last_executed_query([1])",
                {"sql": [("select ?", 1)]}),
+    # What is logged is not turned into text to see it.
+    "a lazy record": (LAZY, "log.info(Lazy())", {"log": [("INFO shop: <Lazy>", 1)], "sql": []}),
     "a comprehension": (
         DATABASE, "[list(db.execute('select 1')) for _ in [1, 2] for _ in (lambda: [3])()]",
         {"sql": [("select ?", 2)]}),
     "tools of monitoring": (
         MONITORS.format("(0, 1, 2, 3, 4)"), ("sys.monitoring.free_tool_id(3)\n"
         "sys.monitoring.use_tool_id(3, 'own')\nopen(__file__)"), {"read": [("shop.py", 1)]}),
-    # The process may end while memory is read.
+    # What a report is written with may be replaced, and the process may end while memory is read.
+    "nothing to write with": (REFUSES, "sys.stderr.close()", {}),
     "an end": ("import itertools, os\nnumbers = itertools.count()",
                "open(__file__).close()\nif next(numbers) > 40: os._exit(3)",
                {"read": [("shop.py", 1)]}),
@@ -399,6 +478,22 @@ def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: 
     output = [[text for text in side.unseen if "statements of sqlite3" in text] for side in sides]
     assert [len(texts) for texts in output] == [0, 0, 1, 1, 1]
     assert [describe(side).totals["sql"] for side in sides] == [(0, 1)] * 5
+
+
+@pytest.mark.real
+def test_why_an_application_does_not_start_is_its_exception(tmp_path: Path) -> None:
+    """Frameworks send the whole traceback, whose beginning tells nothing."""
+    text = """
+import traceback
+
+async def app(scope, receive, send):
+    try:
+        {}["SHOP_URL"]
+    except KeyError:
+        await send({"type": "lifespan.startup.failed", "message": traceback.format_exc()})
+"""
+    with pytest.raises(CountError, match=r"start: KeyError: 'SHOP_URL' \(.*shop\.py, line 6\)$"):
+        seen(tmp_path, text, executable("this"), "asgi")
 
 
 @pytest.mark.real

@@ -1,12 +1,15 @@
 """Where instructions go: dumps by hand, and entries of a program, known from reading it."""
 
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from duetbench.app.inside.process import Program
 from duetbench.core.errors import CountError
-from duetbench.counts import profiling
+from duetbench.counts import counted, profiling
 from duetbench.counts.profiling import ROOT, Name
+from observatory.matrix.checkout import Checkout
 
 MAP = """\
 7878000 8 py::handle:/env/site-packages/web/app.py
@@ -78,3 +81,58 @@ def test_a_dump_that_was_cut_short_is_none() -> None:
     for short in (lines[:-1], [*lines[:8], lines[-1]]):
         with pytest.raises(CountError, match="add up to its total"):
             profiling.read_chains(short, {}, "/env")
+
+
+PAYLOAD = """
+    import itertools
+    from duetbench.app.inside.phases import Unit, measure, run
+
+    NUMBERS = itertools.count()
+
+    def numbers():
+        yield 1
+        yield 2
+
+    class Thing:
+        def length(self):
+            return len("ab")
+
+        @staticmethod
+        def also():
+            pass
+
+    def seldom():
+        pass
+
+    def work():
+        for _ in numbers():
+            pass
+        Thing().length()
+        sorted([2, 1], key=lambda number: number)
+        if next(NUMBERS) % 5 == 0:
+            seldom()
+        Thing.also()
+
+    if __name__ == "__main__":
+        run(lambda plan: measure(lambda: Unit(work), plan))
+"""
+
+
+@pytest.mark.real
+@pytest.mark.skipif(counted.missing() is not None, reason=f"{counted.missing()}")
+@pytest.mark.parametrize("python", ["3.14", pytest.param("3.14t", marks=pytest.mark.thorough)])
+def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
+    """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""
+    file = tmp_path / "payload.py"
+    file.write_text(textwrap.dedent(PAYLOAD))
+    executable = Checkout.here().interpreter(python).executable
+    with profiling.profile(Program(executable, ["-P", "-S", str(file)])) as collect:
+        profile = collect()
+    assert {name.file for name in profile.facts} == {str(file)}
+    facts = {name.name: fact for name, fact in profile.facts.items()}
+    assert {name: fact.entries for name, fact in facts.items()} == {
+        "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.2,
+        "Thing.also": 1,
+    }  # fmt: skip
+    assert (facts["numbers"].line, facts["seldom"].line) == (7, 19)
+    assert facts.keys() <= {name.name for name in profile.names}

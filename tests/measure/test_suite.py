@@ -258,6 +258,21 @@ def test_a_refusal_that_a_test_asks_for_is_only_different(
     assert answer.broken == broken
 
 
+def test_a_random_answer_leads_a_test_no_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = map(str, range(99))
+
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        times, end = (1, "failed") if place.name == "base" else (2, "passed")
+        made = _operation(answer=next(texts)), replace(_operation(a=times), number=2)
+        return Recording({op.key: op for op in made}, {"test_0": end}, ())
+
+    monkeypatch.setattr(suite, "record", record)
+    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    assert len(seen.pairs) == 2
+    (row, *_) = by_endpoint(seen.pairs, seen.effects)
+    assert [(e.text, e.base, e.head) for e in row.effects.differ] == [("a", 1, 2)]
+
+
 def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -405,6 +420,16 @@ def test_a_slow_callback_is_no_effect(project: Project) -> None:
     (operation,) = seen.operations.values()
     assert operation.did is not None
     assert {kind for kind, *_ in operation.did.events[0]} == {"sql"}
+
+
+def test_a_library_that_a_request_imports_is_watched(project: Project) -> None:
+    driver = "class Cursor:\n    def _query(self, q):\n        return q\n"
+    sends = "    from pymysql.cursors import Cursor\n    Cursor()._query('select 1')\n"
+    late = {"pymysql/__init__.py": "", "pymysql/cursors.py": driver}
+    app = _ONE.replace("    for author", f"{sends}    for author")
+    root = project({"shop.py": app, "tests/test_shop.py": _TEST, **late})
+    (operation,) = suite.record(Suite.find(root, ["tests"]), root, _quiet).operations.values()
+    assert ("sql", "select ?", "Cursor._query, pymysql/cursors.py:2") in operation.did.events[0]
 
 
 def test_declared_tests_stand_for_an_application(bench: Bench, project: Project) -> None:
