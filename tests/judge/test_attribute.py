@@ -8,16 +8,15 @@ from typing import Any, Final
 import pytest
 
 from bare import QUIET
+from bench import deployed
 from comparing import comparison_of
 from duetbench.app.setting import Contrast
-from duetbench.app.subject import Subject
-from duetbench.app.target import Target
-from duetbench.app.testbed import SideCase, assemble
+from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.model import Endpoint, Expectation
 from duetbench.counts import counted
-from duetbench.counts.profiling import ROOT, Fact, Name, Profile
+from duetbench.counts.profiling import ROOT, Name, Profile
 from duetbench.counts.ranking import rank
 from duetbench.judge.attribute import attribute, name_of
 from duetbench.judge.repetition import contrast_of
@@ -78,16 +77,7 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
     sides = []
     for name, code in (("base", BEFORE), ("head", AFTER)):
         write(tmp_path / name, "src/shop.py", SHOP + code)
-        project = Subject(
-            tmp_path / name, target=Target(app="shop:app"), search=("src",),
-            interpreters={"3.14": Checkout.here().interpreter("3.14")},
-        )  # fmt: skip
-        testbed = assemble(
-            project, [case], tmp_path / "logs", generator=Path("oha"),
-            lock=lambda _: Checkout.here().lock("gil-in-process"),
-        )  # fmt: skip
-        sides.append(SideCase(case, testbed))
-    assert sides[0].testbed.oha == Path("oha")  # not looked for
+        sides.append(deployed(case, tmp_path / name, tmp_path / "logs", ("src",)))
     actual = attribute(sides[0], sides[1], QUIET, runs=1)
     first = actual.rows[0]
     assert (first.name, first.file, first.package) == ("check", "src/shop.py", APPLICATION)
@@ -133,10 +123,10 @@ def function(name: str) -> Name:
     return Name(name, f"web/{name.lower().partition('.')[0]}.py", "web")
 
 
-def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Profile:
+def calls(costs: Mapping[str, float]) -> Profile:
     """Own instructions by calls, `a b c`."""
     paths = {(ROOT, *map(function, chain.split())): cost for chain, cost in costs.items()}
-    return Profile(paths, {function(name): fact for name, fact in (facts or {}).items()})
+    return Profile(paths, {})
 
 
 def rows(ranked: Iterable[FunctionChange]) -> dict[str, tuple[str, float, float, str | None]]:

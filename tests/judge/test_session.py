@@ -14,34 +14,21 @@ import pytest
 
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import (
-    FAILURE,
-    Comparison,
-    Duet,
-    Effects,
-    Finding,
-    Instructions,
-)
+from duetbench.core.comparison import FAILURE, Comparison, Duet, Effects, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
-from duetbench.core.model import (
-    Case,
-    Flag,
-    Launch,
-    Verdict,
-)
+from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import NO_TIME, Seen
 from duetbench.host import files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
-from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import exit_code, longer_budget
+from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.report.report import make_report
-from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from synthetic import MACHINE, make_case, make_testbed, ok
 
 pytestmark = pytest.mark.usefixtures("without_oha")
@@ -84,6 +71,8 @@ def saved(folder: Path) -> Comparison:
            {ONE: Verdict.DIFFERENT, TWO: SAME}, int(grown > 0), "") for grown in (0.25, -0.25)),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
+        ({}, NAMES[:1], {"seen": Seen(endless={ONE: "it did not end"})}, INSTRUCTIONS,
+         {ONE: UNKNOWN}, 0, ""),
         # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
         ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
          ""),
@@ -157,28 +146,6 @@ def test_the_budget_is_kept(seconds: float, slower: float, tmp_path: Path) -> No
     judged = verdicts(actual)
     assert judged.keys() == set(NAMES)
     assert {judged[name] for name in judged.keys() - measured} <= {UNKNOWN}
-
-
-@pytest.mark.parametrize("uncounted", ["", "no Valgrind"])
-def test_the_budget_that_is_advised_decides(uncounted: str, tmp_path: Path) -> None:
-    def within(seconds: float) -> Comparison:
-        return compared_by(FakeInstruments(uncounted=uncounted), [busy(ONE)], tmp_path, seconds)
-
-    advised = longer_budget(within(5))
-    assert advised == 60
-    again = within(advised)
-    assert len(again.cases[0].duets) >= 3
-    assert bool(on(again, ONE, INSTRUCTIONS).ratio) == (not uncounted)
-    assert longer_budget(again) is None
-
-
-def test_a_failure_is_told_once() -> None:
-    output: list[str] = []
-    sentence, flag = SilentReporter(), Flag(name=FlagName.WRONG_ANSWER, detail="GET /nothing: 404")
-    sentence.say = output.append  # type: ignore[assignment, method-assign]
-    for order in range(2):
-        Reporter.report(sentence, make_duet("x/a", order, flags=(flag,)))
-    assert output == ["pair 1 of x/a: void: head: GET /nothing: 404"]
 
 
 def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
@@ -270,12 +237,6 @@ def test_each_code_is_counted_once_while_there_is_time(
         assert {*outcomes.values()} == {"there was no time to count it"}
 
 
-def test_what_does_not_end_is_not_counted(tmp_path: Path) -> None:
-    fake, seen = FakeInstruments(), Seen(endless={ONE: "it did not end within 9 s"})
-    count = compared_by(fake, [busy(ONE)], tmp_path, None, seen=seen).of(ONE, INSTRUCTIONS)
-    assert (fake.counted, count and count.why) == ([], seen.endless[ONE])
-
-
 def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
     """What was not observed is unknown, also beside others."""
     for names, seen, headline, code in (
@@ -307,14 +268,14 @@ def part(case: Case, name: str, cores: int) -> SideCase:
 
 @pytest.mark.parametrize("ratio", [0.7, 1.5])
 def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_path: Path) -> None:
-    pairs = (Pair(part(SHARED, "base", 2), part(SHARED, "head", 2), "a choice"),)
-    fake = FakeInstruments(uncounted="not counted", rates={"base": 1000.0, "head": 1000.0 * ratio})
+    pairs = (Pair(part(SHARED, "base", 2), part(SHARED, "head", 2), "a choice", alike=True),)
+    fake = FakeInstruments(rates={"base": 1000.0, "head": 1000.0 * ratio})
     actual = compared_by(fake, [SHARED], tmp_path, 600, pairs=pairs)
     # In pairs next to each other, and the order swapped from pair to pair.
     turns = [*zip(fake.launches[::2], fake.launches[1::2], strict=True)]
     assert set(turns) == {("base", "head"), ("head", "base")}
     assert all(first != second for first, second in pairwise(turns))
-    assert not fake.duet_log
+    assert (fake.duet_log, fake.counted) == ([], [])  # both execute the same
     throughput = on(actual, "one/a", "throughput")
     assert throughput.ratio == pytest.approx(ratio, rel=0.02)
     assert throughput.base == pytest.approx(1000, rel=0.02)  # no other server has changed it
@@ -349,14 +310,6 @@ def test_what_computes_at_once_on_several_cores_is_launched_alone(
     case = make_case("one/a", endpoint=COMPUTES).model_copy(update=changes)
     item, other = (part(each, "head", cores) for each in (case, case.model_copy(update=others)))
     assert Pair(item, other).alone is Pair(other, item).alone is alone
-
-
-def test_sides_that_execute_the_same_are_not_counted(tmp_path: Path) -> None:
-    fake = FakeInstruments()
-    base, head = (part(busy(ONE), name, 1) for name in ("base", "head"))
-    pairs = (Pair(base, head, "another server", alike=True),)
-    assert verdicts(compared_by(fake, [busy(ONE)], tmp_path, None, pairs=pairs)) == {ONE: SAME}
-    assert not fake.counted
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:

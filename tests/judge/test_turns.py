@@ -5,11 +5,8 @@ from typing import Final
 
 import pytest
 
-from bench import declared
+from bench import declared, deployed
 from comparing import judged
-from duetbench.app import tools
-from duetbench.app.subject import Subject
-from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet
 from duetbench.core.model import Endpoint, Expectation, Load, Verdict
@@ -75,13 +72,7 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     )
     load = Load(connections=4, duration=1, timeout=10)
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None)
-    ours, target = Checkout.here(), Target(app="main:app")
-    pythons = {"3.14": ours.interpreter("3.14")}
-    testbed = assemble(
-        Subject(folder, target=target, search=(".",), interpreters=pythons), [case], logs,
-        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
-    )  # fmt: skip
-    return SideCase(case, testbed)
+    return deployed(case, folder, logs)
 
 
 @pytest.mark.real

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import Bench, ask_often, eventually, failures, launches, lives, valid
+from bench import Bench, eventually, failures, launches, lives, valid
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.model import Case, Launch, Run, Status
 from duetbench.host import ports, result_files
@@ -198,18 +198,6 @@ def test_whatever_else_goes_wrong_gives_no_figure(
     assert valid(hanging), hanging
     (detail,) = [flag.detail for flag in hanging.flags if flag.name == "stop_timeout"]
     assert "1 of its processes had to be killed" in detail
-
-
-@pytest.mark.thorough
-@pytest.mark.long
-def test_answers_of_every_shape_are_right(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a body, in pieces, compressed, sometimes longer or of any length."""
-    honest = ("nothing", "unchanged", "head", "zipped", "varied", "ragged")
-    brief = Day("", "", change=ask_often)
-    happen(monkeypatch, dict.fromkeys(honest, brief))
-    assert bench.run(*honest).code == 0
-    for name, (launched,) in launches(bench.saved_run()).items():
-        assert not failures(launched), (name, launched.flags)
 
 
 def test_kill_9_of_duetbench_itself(bench: Bench) -> None:

@@ -1,19 +1,15 @@
 """Copies of databases: which variable names what, and that nothing but copies is written."""
 
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import postgres
-from bench import eventually
 from duetbench.app.databases import Database, find
-from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.errors import UsageError
 
 Find = Callable[..., Database]
 
@@ -88,33 +84,3 @@ def test_a_file_of_sqlite_stays_as_it_was(mode: str, database: Find, tmp_path: P
         assert {name: before[name] for name in after if not name.endswith("-shm")} == {
             name: data for name, data in after.items() if not name.endswith("-shm")
         }
-
-
-@pytest.mark.thorough
-@pytest.mark.real
-def test_postgresql_copies_a_database_and_drops_the_copy(database: Find, tmp_path: Path) -> None:
-    """By a driver of the application; if others use the database, it says who."""
-    python = tmp_path / "app" / "bin" / "python"
-    uv = (sys.executable, "-m", "uv")
-    subprocess.run([*uv, "venv", "--quiet", tmp_path / "app"], check=True)
-    subprocess.run(
-        [*uv, "pip", "install", "--quiet", "--python", python, "psycopg[binary]"], check=True
-    )
-    with postgres.server() as server:
-        listed = f"{server}/postgres", "select datname from pg_database where datname ~ 'duet'"
-        postgres.psql(f"{server}/postgres", "create database shop")
-        postgres.psql(f"{server}/shop", "create table item as select 7 as id")
-        original = replace(database("URL", URL=f"{server}/shop"), python=python)
-        copy = original.fresh(tmp_path)
-        copy.fill(original)
-        postgres.psql(copy.variables["URL"], "delete from item")
-        assert postgres.psql(f"{server}/shop", "select id from item").split() == ["7"]
-        assert postgres.psql(*listed).split() == [copy.name]
-        copy.drop()
-        assert not postgres.psql(*listed)
-        with subprocess.Popen(["psql", f"{server}/shop"], stdin=subprocess.PIPE) as other:
-            active = "select count(*) from pg_stat_activity where datname = 'shop'"
-            eventually("in use", lambda: "1" in postgres.psql(f"{server}/postgres", active))
-            with pytest.raises(LaunchError, match=r"55006: .* other session .*: end a development"):
-                copy.fill(original)
-            other.communicate(b"")

@@ -99,48 +99,17 @@ def test_garbage_is_collected_once_when_asked_unless_the_application_collects_no
         gc.enable()
 
 
-def found_in(
-    root: Path, app: str, *, env: dict[str, str] | None = None, within: str = "", **more: Any
-) -> tuple[str, bool]:
+def find_in(root: Path, **more: Any) -> tuple[str, bool]:
     python = interpreters.identify(Path(sys.executable), "3")
-    served = Subject(
-        root, target=Target(app=app, env=env or {}).model_copy(update=more), inside=Path(within),
-        search=(".",), interpreters={"3": python},
-    )  # fmt: skip
+    target = Target(app="web:app").model_copy(update=more)
+    served = Subject(root, target=target, search=(".",), interpreters={"3": python})
     testbed = Testbed(
         subject=served, oha=Path(), machine=fingerprint(), interpreters={"3": python},
         stacks={STACK: Stack(STACK, root, "", {})},
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
-        private=env or {},
     )  # fmt: skip
     (case,) = served.declared_cases()
     return find_interface(SideCase(case, testbed), Path(os.environ["XDG_STATE_HOME"], "import.log"))
-
-
-@pytest.mark.usefixtures("state_home")
-def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The application writes beside itself, and reads what its commands made and lies around."""
-    root = tmp_path / "whole" / "backend"
-    root.mkdir(parents=True)
-    (root.parent / "shared.txt").write_text("shared")
-    (root / "web.py").write_text(
-        "from pathlib import Path\n\nhere = Path(__file__)\n"
-        "here.with_name('state.db').write_text((here.parents[1] / 'shared.txt').read_text())\n"
-        "assert int(Path('made.txt').read_text())\n"
-        "app = lambda environ, start_response: []\n"
-    )
-    files = {*root.parent.rglob("*")}
-    around: dict[str, Any] = {"before": ("echo {port} > made.txt",), "after": ("test -f state.db",)}
-    assert found_in(root, "web:app", within="backend", **around) == ("wsgi", False)
-    for changes, words in (
-        ({"before": ("exit 7",)}, "before 'exit 7': expected exit code 0, found exit code 7"),
-        ({"after": ("exit 8",)}, "after 'exit 8': expected exit code 0, found exit code 8"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            found_in(root, "web:app", within="backend", **{**around, **changes})
-    with pytest.raises(UsageError, match=r"FileNotFoundError: .*'made.txt'"):
-        found_in(root, "web:app", within="backend", after=("exit 9",))
-    assert {*root.parent.rglob("*")} == files
 
 
 SLEEP = "import atexit, threading, time\napp = lambda environ, start_response: []\n"
@@ -174,11 +143,11 @@ def test_an_import_may_start_processes_ask_or_end(
         f"print('hi', flush=True)\n{last}\n"
     )
     if words is None:
-        assert found_in(tmp_path, "web:app") == ("wsgi", False)
+        assert find_in(tmp_path) == ("wsgi", False)
     else:
         more: dict[str, Any] = {"ready_timeout": 1.0} if "ready" in words else {}
         with pytest.raises(UsageError, match=words):
-            found_in(tmp_path, "web:app", **more)
+            find_in(tmp_path, **more)
     assert not lives(int((tmp_path / "pid").read_text()))
 
 

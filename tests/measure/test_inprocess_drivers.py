@@ -1,8 +1,6 @@
 """The in-process drivers: what they hand to an application, and what they accept from it."""
 
-import asyncio
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from wsgiref.validate import validator
@@ -145,17 +143,6 @@ def test_an_asgi_answer_is_put_together_and_a_broken_one_is_an_error(drive: Driv
                 driver()
 
 
-@pytest.mark.parametrize(("starts", "pieces"), [(0, []), (0, [b"body"]), (2, [])])
-def test_a_broken_wsgi_answer_is_an_error(starts: int, pieces: list[bytes]) -> None:
-    def app(_environ: Message, start_response: Any) -> Iterable[bytes]:
-        for _ in range(starts):
-            start_response("200 OK", [])
-        return pieces
-
-    with pytest.raises(drivers.ProtocolError, match="start_response"):
-        drivers.WsgiDriver(app, drivers.Ask("/"))()
-
-
 @BOTH
 def test_pieces_of_a_body_may_share_a_buffer_and_one_without_end_ends(
     drive: Drive, interface: str, monkeypatch: pytest.MonkeyPatch
@@ -208,16 +195,3 @@ def test_an_asgi_application_lives_before_its_first_request(drive: Drive) -> Non
     driver()
     driver()
     assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
-
-
-def test_a_pool_that_is_used_starts_all_its_threads_at_once(drive: Drive) -> None:
-    async def threaded(_scope: Message, _receive: Any, send: Any) -> None:
-        await send(start())
-        await send(body(await asyncio.to_thread(bytes)))
-
-    for app, threads in ((sending(start(), body()), 0), (threaded, drivers._THREADS)):
-        driver = drive(app)
-        driver()
-        driver.start_threads()
-        names = [thread.name for thread in threading.enumerate()]
-        assert sum(name.startswith("asyncio") for name in names) == threads

@@ -9,9 +9,9 @@ import pytest
 
 from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
 from duetbench.app.testbed import ENTRY, SideCase, assemble
-from duetbench.core.errors import FlagName, NothingMeasuredError, RecordError
+from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Flag, Launch, Plan, Run
+from duetbench.core.model import Case, Launch, Plan, Run
 from duetbench.host import files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
@@ -20,7 +20,7 @@ from duetbench.host.process_session import Session
 from duetbench.load import launch, oha, runner
 from duetbench.report.run import as_markdown
 from observatory.matrix.checkout import Checkout
-from synthetic import failed, make_case, make_run, ok
+from synthetic import make_case, make_run, ok
 
 Perform = Callable[[Case], Launch]
 
@@ -49,8 +49,7 @@ def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    "case_id",
-    ["asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128", "pydantic-v1-v2/pydantic-v1/py3.14/u200"],
+    "case_id", ["asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128", "pydantic-v1-v2/pydantic-v1/py3.14/u200"]
 )
 def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     case = declared(case_id)
@@ -115,37 +114,20 @@ def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -
 
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
-BAD = (FlagName.WRONG_ANSWER, "left")
 
 
 def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES) -> Plan:
     return Plan(profile="nightly", launches=launches, seed=seed, cases=cases)
 
 
-def execute(
-    results: Path,
-    bad: tuple[FlagName, str] | None = None,
-    missing: Mapping[str, str] | None = None,
-    look: Callable[[], object] = lambda: None,
-    progress: Mock | None = None,
-) -> tuple[Run, Path, Mock]:
-    """Execute a plan of launches that are good, or all bad; look before each of them."""
-    progress = progress or Mock(spec=Progress)
-
-    def perform(case: Case) -> Launch:
-        look()
-        return failed(case.id, 0, *bad) if bad else ok(case.id, 0, {"throughput": 40})
-
-    run, path = runner.execute(
+def execute(results: Path, missing: Mapping[str, str], progress: Mock) -> tuple[Run, Path]:
+    """Execute a plan whose launches are good."""
+    return runner.execute(
         make_plan(),
         make_run((), status="partial", launches=2, wall_seconds=0.0),
-        perform=perform, results=results, progress=progress, missing=missing or {},
+        perform=lambda case: ok(case.id, 0, {"throughput": 40}),
+        results=results, progress=progress, missing=missing,
     )  # fmt: skip
-    return run, path, progress
-
-
-def launches_of(path: Path) -> list[Launch]:
-    return [launch for result in files.read(Run, path).results for launch in result.launches]
 
 
 def test_the_order_is_random_and_can_be_repeated() -> None:
@@ -162,45 +144,12 @@ def test_the_order_is_random_and_can_be_repeated() -> None:
     assert all(sorted(round_) == sorted(case.id for case in cases) for round_ in order(1))
 
 
-def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
-    """Done in sequence, saved after each launch, written once, and the partial file removed."""
-    saved: list[int] = []
-
-    def look() -> None:
-        partial = tmp_path.rglob("*.partial.json")
-        saved.append(sum(len(launches_of(path)) for path in partial))
-
-    run, path, progress = execute(tmp_path, look=look)
-    assert saved == [*range(6)]
-    assert (files.read(Run, path).id, files.read(Run, path).results) == (run.id, run.results)
-    assert run.status == "complete"
-    assert not sorted(tmp_path.rglob("*.partial.json"))
-    assert [result.case for result in run.results] == list(CASES)
-    outcome = sorted(launches_of(path), key=lambda launch: launch.order)
-    assert [(launch.case, launch.round) for launch in outcome] == [
-        (case.id, round_) for case, round_ in runner.launch_order(make_plan())
-    ]
-    sentence, seconds = progress.start.call_args.args
-    least = 2 * sum(case.load.duration for case in CASES)
-    assert sentence.startswith("6 launches, about ")
-    assert least < seconds < least + 6 * 6
-    work = [call.args for call in progress.work.call_args_list]
-    assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in outcome]
-    assert min(remaining for _, _, remaining in work) >= 0
-    output = [str(call.args[0]) for call in progress.say.call_args_list]
-    assert [line.split()[4] for line in output] == [launch.case for launch in outcome]
-    progress.end.assert_called_once()
-
-
 def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Path) -> None:
     """It is in the run, its page and its night, and nothing waits for it; others are launched."""
-    first = CASES[0].id
-    run, path, progress = execute(tmp_path, missing={first: "no 3.15-jit"})
-    assert [(r.missing, len(r.launches)) for r in run.results] == [
-        ("no 3.15-jit", 0),
-        ("", 2),
-        ("", 2),
-    ]
+    progress = Mock(spec=Progress)
+    run, path = execute(tmp_path, {CASES[0].id: "no 3.15-jit"}, progress)
+    launched = [(result.missing, len(result.launches)) for result in run.results]
+    assert launched == [("no 3.15-jit", 0), ("", 2), ("", 2)]
     assert files.read(Run, path).results == run.results
     assert progress.start.call_args.args[0].startswith("4 launches, ")
     assert "- experiment/a: not measured: no 3.15-jit" in as_markdown(run)
@@ -220,19 +169,7 @@ def test_on_a_full_disk_all_goes_on_until_the_end(
 
     monkeypatch.setattr(files, "save", save)
     with pytest.raises(RecordError, match="No space left"):
-        execute(tmp_path, progress=progress)
+        execute(tmp_path, {}, progress)
     notes = [str(call.args[0]) for call in progress.note.call_args_list]
     assert [note.partition(":")[0] for note in notes] == ["not saved yet, continuing"] * 5
-    assert len(launches_of(saved[0])) == 1
-
-
-def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
-    with pytest.raises(NothingMeasuredError, match="nothing was launched"):
-        execute(tmp_path / "none", missing=dict.fromkeys((case.id for case in CASES), "no"))
-    with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
-        execute(tmp_path / "bad", BAD)
-    assert caught.value.exit_code == 3
-    (path,) = (tmp_path / "bad").rglob("*.json")
-    assert path.name in str(caught.value)
-    flags = (Flag(name=BAD[0], detail=BAD[1]),)
-    assert [launch.flags for launch in launches_of(path)] == [flags] * 6
+    assert sum(len(result.launches) for result in files.read(Run, saved[0]).results) == 1

@@ -82,17 +82,6 @@ def test_a_wrong_answer_says_what_was_expected_and_found(
     assert len(caught.value.detail) < 200
 
 
-@pytest.mark.parametrize(
-    ("location", "shown"),
-    [("http://localhost/x/", "/x/"), ("/x", "/x"), ("https://localhost/x", "https://localhost/x"),
-     ("http://localhost/x", "http://localhost/x")],
-)  # fmt: skip
-def test_a_redirect_is_shown_without_the_host_that_was_asked(location: str, shown: str) -> None:
-    asked = endpoint(headers={"host": "localhost"})
-    with pytest.raises(LaunchError, match=re.escape(f"found 307 to {shown} with ''")):
-        check_answer(asked, "GET /x", 307, {"location": location}, b"")
-
-
 @pytest.mark.real
 def test_each_path_is_asked_one_at_a_time() -> None:
     """Thrice the first, once the others, each path once however much weight it has.
@@ -142,9 +131,7 @@ def test_sizes_are_known_unless_they_vary_with_and_without_an_expectation(
 @pytest.mark.parametrize(
     ("answers", "more", "flag", "words"),
     [
-        ([Answer(status=500)], {}, FlagName.WRONG_ANSWER, ""),
         ([Answer(), Answer(body=b"bye")], {}, FlagName.WRONG_ANSWER, ""),
-        ([Answer(), Answer(), Answer(media="text/html")], {}, FlagName.WRONG_ANSWER, ""),
         ([Answer(delay=30)], {"timeout": 0.3}, FlagName.NO_ANSWER,
          r"an answer without end: more than 0\.3 s and 0 kB"),
         ([Answer(endless=0.01)], {"timeout": 0.3}, FlagName.NO_ANSWER,
@@ -190,7 +177,6 @@ LOCK = {
     "fastapi": "0.163.2",
     "granian": "2.8.7",
     "pydantic": "2.14.3",
-    "pywin32": "400",
     "orjson": "git+1a2b3c4d",  # a commit tells no version
 }
 
@@ -201,13 +187,7 @@ def identity(**changes: Any) -> Identity:
         "python": "3.14.7",
         "free_threaded": False,
         "gil_enabled": True,
-        "packages": {
-            "fastapi": "0.163.2",
-            "granian": "2.8.7",
-            "pydantic": "2.14.3",
-            "pip": "26",
-            "orjson": "3.11",
-        },
+        "packages": {**LOCK, "pip": "26", "orjson": "3.11"},
         "loop": "asyncio.unix_events._UnixSelectorEventLoop",
         "worker": "100-1",
     }

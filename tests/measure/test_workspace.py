@@ -10,20 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bench import failures, lives, undisturbed
-from duetbench.app import tools
+from bench import deployed, failures, lives, undisturbed
 from duetbench.app.in_process import ending
-from duetbench.app.subject import Subject
-from duetbench.app.target import Target
-from duetbench.app.testbed import SideCase, Testbed, assemble, fill
+from duetbench.app.testbed import SideCase, Testbed
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core.errors import FlagName, UsageError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import hider
 from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch
-from observatory.matrix.checkout import Checkout
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -75,12 +71,6 @@ def case() -> Case:
     )  # fmt: skip
 
 
-def deployed(root: Path, **env: str) -> Subject:
-    target = Target(app="shop.main:create", env=env)
-    pythons = {"3.14": Checkout.here().interpreter("3.14")}
-    return Subject(root, target=target, search=("src",), interpreters=pythons)
-
-
 @pytest.fixture
 def testbed(
     case: Case, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -90,11 +80,7 @@ def testbed(
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
-    ours = Checkout.here()
-    made = assemble(
-        deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
-        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
-    )  # fmt: skip
+    made = deployed(case, root, tmp_path / "logs", ("src",), TOKEN=SECRET).testbed
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
 
@@ -203,29 +189,6 @@ def test_what_fails_around_a_server_fails_the_launch(
     assert words in flag.detail
     assert SECRET not in flag.detail
     assert not outcome.metrics
-
-
-@pytest.mark.real
-def test_a_private_variable_is_given_or_asked_for(
-    case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def given() -> str:
-        return assemble(
-            deployed(testbed.subject.root), [case], testbed.logs, generator=testbed.oha,
-            lock=testbed.stacks.__getitem__,
-        ).private["TOKEN"]  # fmt: skip
-
-    monkeypatch.delenv("TOKEN", raising=False)
-    with pytest.raises(UsageError, match=r"shop/post-orders/.* needs the variable TOKEN: set it"):
-        given()
-    monkeypatch.setenv("TOKEN", "t")
-    assert given() == "t"
-
-
-def test_only_names_are_filled_in() -> None:
-    """Once: a value that looks like a place is none; JSON's braces are JSON's."""
-    values = {"A": "{B}", "B": "b", "port": "1"}
-    assert fill('{A}{B}{"B": {port}, "C": {C}}', values) == '{B}b{"B": 1, "C": {C}}'
 
 
 def test_the_end_of_an_output_has_no_part_of_a_word() -> None:

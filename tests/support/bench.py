@@ -16,6 +16,10 @@ import pytest
 import duetbench
 import observatory.cli
 from duetbench import cli
+from duetbench.app import tools
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, result_files
 from duetbench.load import launch
@@ -63,20 +67,34 @@ def all_cases(*profiles: Profile, root: Path = PROJECT) -> list[Case]:
     ]
 
 
-def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> Case:
-    return next(case for case in all_cases(profile, root=root) if case.id == case_id)
+def declared(case_id: str, root: Path = PROJECT) -> Case:
+    return next(case for case in all_cases("quick", root=root) if case.id == case_id)
 
 
-def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
+def shortened(case: Case, duration: float = 0.6) -> Case:
     """Return the case with a small load, long enough for two rounds of answers."""
     takes = max(case.endpoint.takes, case.endpoint.floor)
     load = case.load.model_copy(
         update={
-            "connections": min(connections, case.load.connections),
+            "connections": min(8, case.load.connections),
             "duration": max(duration, 2.2 * takes),
         }
     )
     return case.model_copy(update={"load": load})
+
+
+def deployed(
+    case: Case, root: Path, logs: Path, search: tuple[str, ...] = (".",), **env: str
+) -> SideCase:
+    """A case of an application that lies in a folder, with our interpreter, packages and oha."""
+    ours = Checkout.here()
+    lock = ours.lock("current")
+    subject = Subject(
+        root, target=Target(app=case.endpoint.app, env=env), search=search,
+        interpreters={"3.14": ours.interpreter("3.14")},
+    )  # fmt: skip
+    oha = tools.find_oha(ours.configuration.oha)
+    return SideCase(case, assemble(subject, [case], logs, generator=oha, lock=lambda _: lock))
 
 
 def ask_often(patch: pytest.MonkeyPatch) -> None:

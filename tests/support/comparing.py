@@ -33,9 +33,6 @@ OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 LATE: Final = Finding(
     case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a pair", lack="time"
 )
-DISTURBED: Final = LATE.model_copy(
-    update={"why": "none of 33 pairs was usable: host_noise", "lack": "quiet"}
-)
 BROKEN: Final = Finding(case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>")
 
 

@@ -46,11 +46,6 @@ async def uneven(app: App) -> Answer:
     return 200, "right!!" if place % 500 else ""
 
 
-async def varied(app: App) -> Answer:
-    """Be right, and now and then longer, also if alone."""
-    return 200, "right" if app.served % 100 else "right!"
-
-
 async def ragged(app: App) -> Answer:
     """Be right, and seldom as long as before."""
     return 200, "right" + "!" * (app.served * 97 % 400)
@@ -82,7 +77,6 @@ app = App(
         "/hasty": hasty,
         "/inside": inside,
         "/uneven": uneven,
-        "/varied": varied,
         "/ragged": ragged,
         "/mask": mask,
         "/keep": keep,
