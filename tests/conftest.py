@@ -21,12 +21,12 @@ import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases ha
 from bare import NOBODY, Programs
 from bench import Bench, Once, make_checkout
 from duetbench.app import tools, workspace
-from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 from fake_github import FakeGitHub
 from steps import Step
+from tiny_index import Index, serving
 
 if TYPE_CHECKING:  # most tests need no browser
     from playwright.sync_api import Browser, Page
@@ -64,12 +64,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest tests first: at the end, idle workers would wait for them."""
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
-
-
-@pytest.fixture
-def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load requests at once: to observe what they do takes seconds, and is shown elsewhere."""
-    monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Seen())
 
 
 @pytest.fixture
@@ -152,6 +146,23 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def index(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """An empty package index, the only one that uv knows."""
+    with serving(monkeypatch, state_home.parent / "uv") as index:
+        yield index
+
+
+@pytest.fixture
+def beta_index(index: Index) -> Index:
+    """An index of `alpha`, which needs `beta`, and of three versions of `beta`."""
+    index.add("alpha", "1.0", "2026-01-10", ("beta",))
+    index.add("beta", "1.0", "2026-01-11")
+    index.add("beta", "1.5", "2026-02-11")
+    index.add("beta", "2.0", "2026-03-01")
+    return index
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """A function that returns a folder of this name, which only the first worker fills."""
@@ -174,12 +185,8 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 @pytest.fixture(scope="session")
 def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the committed results, without other runs in this checkout; for reading only."""
-    root, folder = paths.project_root(), tmp_path_factory.mktemp("committed")
-    names = git.run(["-C", str(root), "ls-files", "-z", "--", "results"]).decode()
-    for name in filter(None, names.split("\0")):
-        if (root / name).is_file():  # an uncommitted change may have removed it
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, folder / name)
+    root, folder = str(paths.project_root()), tmp_path_factory.mktemp("committed")
+    git.run(["-C", root, "checkout-index", "--all", f"--prefix={folder}/"])
     return folder / "results"
 
 

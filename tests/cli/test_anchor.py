@@ -1,6 +1,6 @@
 """`observatory anchor`, in real repositories; a fake stands for servers and generators."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -19,7 +19,7 @@ from observatory.store.night import NightPlan
 from observatory.store.points import Points
 from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
-from tiny_index import Index, serving
+from tiny_index import Index
 
 CPU = "server_cpu_per_request"
 CASES = {"tiny/dependent/py3.14", "tiny/alone/py3.14"}
@@ -54,24 +54,24 @@ class Scene:
 
 @pytest.fixture
 def scene(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Scene]:
+    index: Index,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Scene:
     borrow_cache(tmp_path / "cache", monkeypatch)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
-    root = make_tiny(tmp_path / "tiny")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    root = make_tiny(tmp_path / "tiny", monkeypatch)
     file = root / "apps" / "tiny" / "experiment.toml"
     both = file.read_text().replace('["quick"]', '["quick", "nightly"]')
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        index.add("alpha", "1.0", "2026-01-10")
-        write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
-        keep(root)
-        call = partial(lambda *words: invoke(capsys, monkeypatch, words), "observatory")
-        made = Scene(root, tmp_path / "results", call, index)
-        monkeypatch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
-        yield made
+    index.add("alpha", "1.0", "2026-01-10")
+    write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
+    keep(root)
+    call = partial(lambda *words: invoke(capsys, monkeypatch, words), "observatory")
+    made = Scene(root, tmp_path / "results", call, index)
+    monkeypatch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
+    return made
 
 
 def read(scene: Scene) -> list[points.Points]:

@@ -28,12 +28,11 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     """A repository around the command, with one commit on main and one that changes Flask's app."""
     assert bench.folder == tmp_path  # its variables are set first
     borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_repository(tmp_path / "repository")
+    root = make_repository(tmp_path / "repository", monkeypatch)
     git(root, "switch", "--quiet", "--create", "feature")
     app = root / "apps" / "asgi-wsgi" / "wsgi_app.py"
     app.write_text(app.read_text() + "\nCHANGED = True\n")
     commit(root, "Change the Flask application")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     return root
 
 

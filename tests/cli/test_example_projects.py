@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import tutorial
-from bench import Bench
+from bench import PROJECT, Bench
 from duetbench.app.databases import Database
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
-from repos import PROJECT, borrow_cache, commit, git, keep, uv
+from repos import borrow_cache, commit, git, keep, uv
 
 CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"

@@ -59,8 +59,9 @@ def start_maker(
 def tool_of(maker: subprocess.Popen[str], gate: Path) -> psutil.Process:
     """Wait until a maker's child has become its tool: the maker's command line holds the tool's."""
     argv, children = [sys.executable, "-c", TOOL, str(gate)], psutil.Process(maker.pid).children
-    eventually("the maker's tool", lambda: any(child.cmdline() == argv for child in children()))
-    return next(child for child in children() if child.cmdline() == argv)
+    tool: psutil.Process
+    (tool,) = eventually("its tool", lambda: [c for c in children() if c.cmdline() == argv])
+    return tool
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

@@ -7,8 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from bench import PROJECT, lives
 from duetbench.core.errors import InterruptedRun
 from duetbench.host import paths, process_session
 from duetbench.host.process_session import Session, SessionRecord
-from serverlings import command, launch, said
+from serverlings import command, launch, said, started
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
@@ -29,17 +27,17 @@ def pids(session: Session) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("program", "ended", "grace", "exit_code"),
+    ("program", "workers", "grace", "exit_code"),
     [
-        pytest.param("obedient", None, 30, 0, id="SIGTERM is enough"),
-        pytest.param("stubborn_master", None, 0.05, -signal.SIGKILL, id="all ignore SIGTERM"),
-        pytest.param("careless_master", None, 30, 0, id="the master ends, its worker does not"),
-        pytest.param("dying_master", 7, 30, 7, id="the master has ended unasked"),
+        pytest.param("obedient", 0, 30, 0, id="SIGTERM is enough"),
+        pytest.param("stubborn", 2, 0.05, -signal.SIGKILL, id="all ignore SIGTERM"),
+        pytest.param("obedient", 1, 30, 0, id="the master ends, its worker does not"),
+        pytest.param("dying", 1, 30, 7, id="the master has ended unasked"),
     ],
 )
 def test_what_does_not_end_is_killed(
     program: str,
-    ended: int | None,
+    workers: int,
     grace: float,
     exit_code: int,
     tmp_path: Path,
@@ -47,18 +45,19 @@ def test_what_does_not_end_is_killed(
 ) -> None:
     """Whoever is left of the session; a second stop says the same."""
     monkeypatch.setattr(process_session, "_STRAGGLERS_SECONDS", 0.2)
-    session = launch(tmp_path, program)
-    workers = {int(word) for word in said(session, "ready")}
-    if ended is not None:
-        assert session.wait(30) == ended
+    session = launch(tmp_path, program, workers)
+    others = {int(word) for word in said(session, "ready")}
+    if exit_code == 7:
+        assert session.wait(30) == exit_code
     else:
         assert session.poll() is session.wait(0.01) is None
     everyone = pids(session)
-    assert everyone - {session.pid} == workers
-    assert (session.members()[0].pid == session.pid) is (ended is None)
+    assert everyone - {session.pid} == others
+    assert len(others) == workers
+    assert (session.members()[0].pid == session.pid) is (exit_code != 7)
     killed = session.stop(grace)
     assert session.poll() == exit_code
-    assert set(killed) == (everyone if exit_code < 0 else workers)
+    assert set(killed) == (everyone if exit_code < 0 else others)
     assert session.members() == []
     assert not any(map(lives, everyone))
     assert session.stop(30) == killed
@@ -92,7 +91,7 @@ def test_a_daemon_that_left_the_session_is_a_member(
 def test_ctrl_c_in_a_stop_leaves_nothing(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session, real = launch(tmp_path, "stubborn_master"), process_session.kill_all
+    session, real = launch(tmp_path, "stubborn", 2), process_session.kill_all
     said(session, "ready")
     everyone, signals = pids(session), [signal.SIGINT]
 
@@ -131,7 +130,7 @@ def test_ctrl_c_beside_the_fork_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "Popen", start)
         with pytest.raises(InterruptedRun):
-            launch(tmp_path, "stubborn_master", cores=[max(before)])
+            launch(tmp_path, "stubborn", 2, cores=[max(before)])
     assert os.sched_getaffinity(0) == before
     assert not list(sessions.iterdir())
     assert not any(map(lives, started))
@@ -140,28 +139,15 @@ def test_ctrl_c_beside_the_fork_leaves_nothing(
 def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
     """As where an interrupt falls between the start and whoever would have stopped it."""
     result = subprocess.run(
-        command("owner", tmp_path, "stubborn_master", "interrupted"),
+        command("owner", tmp_path, "interrupted", "stubborn", 2),
         stdout=subprocess.PIPE,
         check=False,
     )
     assert result.returncode == 130
-    workers = [int(word) for word in result.stdout.split()[1:]]
+    workers = [*map(int, result.stdout.split())]
     assert len(workers) == 2
     assert not any(map(lives, workers))
     assert not list(sessions.iterdir())
-
-
-@contextmanager
-def owner(folder: Path, program: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """A duetbench that has started a session, and the processes of which that tells."""
-    argv = command("owner", folder, program)
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            text = "".join(iter(process.stdout.readline, "\n"))
-            yield process, [*map(int, re.findall(r"\d+", text))]
-        finally:
-            process.kill()
 
 
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
@@ -170,13 +156,10 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
     with (
         launch(tmp_path, "obedient") as mine,
-        owner(tmp_path, "stubborn_master") as (owning, workers),
-        subprocess.Popen(
-            command("stubborn_master"), stdout=subprocess.PIPE, text=True, start_new_session=True
-        ) as look_alike,
+        started("owner", tmp_path, "", "stubborn", 2) as (owning, pids_of_it),
+        started("stubborn", 2, start_new_session=True) as (look_alike, (_, *others)),
     ):
-        assert look_alike.stdout is not None
-        alike = [look_alike.pid, *map(int, look_alike.stdout.readline().split()[1:])]
+        workers, alike = [*map(int, pids_of_it)], [look_alike.pid, *map(int, others)]
         try:
             assert process_session.reap() == []  # both owners live
             assert all(map(lives, workers))
@@ -185,18 +168,18 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             assert all(map(lives, workers))
             (sentence,) = process_session.reap()
             assert sentence.startswith("ended 3 processes left by an earlier run (")
-            assert re.search(r" stubborn_master, started \d{4}-\d\d-\d\dT", sentence)
+            assert re.search(r" stubborn 2, started \d{4}-\d\d-\d\dT", sentence)
             assert not any(map(lives, workers))
             assert lives(mine.pid)
             assert all(map(lives, alike))
             assert [path.stem for path in sessions.iterdir()] == [str(mine.record.mark)]
             assert process_session.reap() == []
             (tmp_path / "other").mkdir()
-            with owner(tmp_path / "other", "escaped") as (_, (daemon,)):
+            with started("owner", tmp_path / "other", "", "escaped") as (_, (daemon,)):
                 pass  # it leaves a daemon that has left the session
             (sentence,) = process_session.reap()
             assert sentence.startswith("ended 2 processes left by an earlier run (")
-            assert not lives(daemon)
+            assert not lives(int(daemon))
         finally:
             for pid in filter(lives, alike):
                 os.kill(pid, signal.SIGKILL)

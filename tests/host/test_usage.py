@@ -17,27 +17,27 @@ pytestmark = pytest.mark.usefixtures("state_home")
 MB = 1 << 20
 
 
-def burned(folder: Path, program: str, *sentence: object) -> tuple[float, float]:
+def burned(folder: Path, *how: object) -> tuple[float, float]:
     """What a program says that it has burned since it was told to, and what was seen of it."""
-    with launch(folder, program, *sentence) as session:
+    with launch(folder, "burn", *how) as session:
         said(session, "ready")
         before = tree_usage.edge(session.members)
         os.kill(session.pid, signal.SIGUSR1)
-        own = said(session, "used")
+        (own,) = said(session, "used")
         cost = tree_usage.edge(session.members).cpu - before.cpu
-    return float(own[0]) if own else 0, cost
+    return float(own), cost
 
 
 def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
-    """Two threads that burn 0.2 s each cost twice one; both agree with the program's getrusage."""
+    """Two threads that burn 0.2 s each cost twice one; both agree with its own account."""
     used = []
     for threads in (1, 2):
-        own, cost = burned(tmp_path, "burn", threads, 0.2)
+        own, cost = burned(tmp_path, threads, 0.2)
         assert cost == pytest.approx(own, rel=0.03)
         assert 0.2 * threads < cost < 0.24 * threads
         used.append(cost)
     assert used[1] / used[0] == pytest.approx(2, rel=0.1)
-    _, cost = burned(tmp_path, "burn_child", 0.2)  # it came and went
+    _, cost = burned(tmp_path, 0, 0.2, "forked")  # it came and went
     assert 0.18 < cost < 0.26
 
 

@@ -1,6 +1,6 @@
 """What base and head are: real repositories, real locks, a real resolver."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -17,7 +17,7 @@ from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout, renew
 from repos import borrow_cache, commit, git, make_repository, make_tiny, write, write_all
-from tiny_index import serving_beta
+from tiny_index import Index
 
 JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
@@ -29,9 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = make_repository(tmp_path / "repository")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    return root
+    return make_repository(tmp_path / "repository", monkeypatch)
 
 
 def want(place: Path, *globs: str) -> Scope:
@@ -223,12 +221,11 @@ def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    root = make_tiny(tmp_path / "tiny")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    with serving_beta(monkeypatch, tmp_path / "uv"):
-        renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
-        yield root
+def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
+    assert beta_index.files
+    root = make_tiny(tmp_path / "tiny", monkeypatch)
+    renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
+    return root
 
 
 @pytest.mark.real

@@ -22,6 +22,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
+from duetbench.effects import difference
 from duetbench.host import files
 from duetbench.judge import affected, preparation
 from duetbench.judge.instruments import Rotation
@@ -202,9 +203,10 @@ def find(path):
 
 @pytest.mark.thorough
 @pytest.mark.real
-@pytest.mark.usefixtures("unobserved")
 def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
     """More work by a variable is more core time, and no loss; a server refuses in its words."""
+    # What requests do takes seconds to observe, and is shown elsewhere.
+    bench.patch.setattr(difference, "observe", lambda *_, **__: difference.Seen())
     commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
     app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
     words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"

@@ -108,7 +108,7 @@ class Leaking(FakeInstruments):
     size: float = 500.0
 
     def duets(self, *pairs: Any, **more: Any) -> tuple[Duet, ...]:
-        rates = {"memory_per_request": self.source.gauss(self.size, 20)}
+        rates = {"memory_per_request": self.source.gauss(self.size, 20), "requests": 40_000.0}
         return tuple(
             item.model_copy(update={self.side: {**item.metrics(self.side), **rates}})
             for item in super().duets(*pairs, **more)

@@ -22,7 +22,7 @@ from duetbench.host.tree_usage import Edge
 from duetbench.load import launch, oha_results, runner
 from duetbench.load import server as serving
 from duetbench.load.server import Serving
-from serverlings import command
+from serverlings import started
 
 pytestmark = pytest.mark.real
 
@@ -60,15 +60,10 @@ def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
 
 @contextmanager
 def stranger(port: int) -> Iterator[subprocess.Popen[str]]:
-    argv = command("listen", port, "shared")
-    with subprocess.Popen(argv, env={}, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process
-            assert process.poll() is None, "duetbench ended a process that is not its own"
-        finally:
-            process.kill()
+    with started("listen", port, "shared", env={}) as (process, words):
+        assert words == ["ready"]
+        yield process
+        assert process.poll() is None, "duetbench ended a process that is not its own"
 
 
 def bad_days(
@@ -89,7 +84,7 @@ def bad_days(
         for bad, day in days.items():
             (failed,) = launches(run)[bad]
             assert (failed.status, failed.metrics) == (Status.FAILED, {})
-            assert day.flag in failures(failed), failed.flags
+            assert day.flag in failures(failed.flags), failed.flags
             reasons[bad] = next(flag.detail for flag in failed.flags if flag.name == day.flag)
             assert day.words in reasons[bad]
     lines = [line.split() for line in shown.out.splitlines()]
@@ -183,16 +178,16 @@ def test_whatever_else_goes_wrong_gives_no_figure(
 
         days = {
             "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),
-            "victim/granian/1": Day("stray_process", "listens on it", change=at),
-            "victim/granian/2": Day("stray_process", "process ", change=joined),
-            "victim/uvicorn": Day("load_failed", "No such file", testbed=without_oha),
-            "victim": Day("harness_error", "ZeroDivisionError", change=mistaken),
+            "right/granian/1": Day("stray_process", "listens on it", change=at),
+            "right/granian/2": Day("stray_process", "process ", change=joined),
+            "right/uvicorn/1": Day("load_failed", "No such file", testbed=without_oha),
+            "right/uvicorn/2": Day("harness_error", "ZeroDivisionError", change=mistaken),
         }
         reasons = bad_days(bench, monkeypatch, days, "hanging")
         for number, pid in enumerate(foreign, start=1):
-            assert f"process {pid} " in reasons[f"victim/granian/{number}"]
-    (log,) = (bench.folder / "state").rglob("*victim.log")
-    assert log.name in reasons["victim"]
+            assert f"process {pid} " in reasons[f"right/granian/{number}"]
+    (log,) = (bench.folder / "state").rglob("*right*uvicorn*2.log")
+    assert log.name in reasons["right/uvicorn/2"]
     assert "in mistake" in log.read_text()
     (hanging,) = launches(bench.saved_run())["hanging"]
     assert valid(hanging), hanging

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from bench import Bench, ask_often, declared, eventually, failures_of
+from bench import Bench, declared, eventually, failures
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName, InterruptedRun
@@ -19,7 +19,7 @@ from duetbench.core.model import Case
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
 from duetbench.judge.pairs import CaseDuets, choose_metrics
-from duetbench.load import duet, oha, server
+from duetbench.load import duet, launch, oha, server
 from duetbench.load.loads import below_saturation, duet_load, in_time
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
@@ -65,7 +65,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 def unfailed(result: Duet, case: Case) -> tuple[dict[str, float], dict[str, float]]:
     """The figures of both sides, among them those that the case is judged by."""
-    assert not failures_of((*result.flags_base, *result.flags_head)), result
+    assert not failures((*result.flags_base, *result.flags_head)), result
     base, head = result.base, result.head
     # Which tails there are depends on how many answers a side has got.
     assert base.keys() - TAILS == head.keys() - TAILS >= set(choose_metrics(case)[0])
@@ -138,8 +138,8 @@ def test_a_server_that_is_killed_in_the_second_duet(
     first, second = play(*[(case, case)] * 3, seconds=0.5)
     unfailed(first, case)
     assert (second.base, second.head) == ({}, {})
-    assert "server_died" in failures_of(second.flags_head)
-    assert not failures_of(second.flags_base), second
+    assert "server_died" in failures(second.flags_head)
+    assert not failures(second.flags_base), second
     assert len(places) == 1, "one was started on other cores"
     assert alone
     assert all(sample.pids == (servers[0].pid,) for sample in alone)
@@ -168,7 +168,9 @@ def test_a_liar_is_caught_on_its_side(
     They are base and head in turn. There is no ratio of a wrong answer, nor of memory that grows.
     On a busy machine a load has few answers, or none are in flight: then a longer one decides.
     """
-    ask_often(monkeypatch)
+    # Answers are checked every few milliseconds: some overlap requests, even on a busy machine.
+    monkeypatch.setattr(launch, "SPOT_SECONDS", 0.02)
+    monkeypatch.setattr(launch, "SPOT_SHARE", 20)
     honest = declared("badapps/truthful", root=bench.root)
     lies: list[tuple[SideName, Case, FlagName | None]] = [
         (SIDES[number % 2], declared(f"badapps/{name}", root=bench.root), flag)

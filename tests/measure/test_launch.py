@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
+from bench import PROJECT, Bench, declared, failures, undisturbed
 from duetbench.app.testbed import ENTRY, SideCase, assemble
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
@@ -18,6 +18,7 @@ from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
 from duetbench.load import launch, oha, runner
+from duetbench.load.loads import duet_load
 from duetbench.report.run import as_markdown
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case, make_run, ok
@@ -38,6 +39,7 @@ def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
 
     def perform(case: Case) -> Launch:
+        case = case.model_copy(update={"load": duet_load(case, 1)})
         given = assemble(Checkout.here(), [case], tmp_path / "logs")
         log = tmp_path / "logs" / "server.log"
         outcome = launch.perform(SideCase(case, given), log)
@@ -53,8 +55,8 @@ def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 )
 def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     case = declared(case_id)
-    outcome = undisturbed(lambda: perform(shortened(case)))
-    assert not failures(outcome), outcome.flags
+    outcome = undisturbed(lambda: perform(case))
+    assert not failures(outcome.flags), outcome.flags
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS
     assert figures.keys() <= METRICS.keys()
@@ -80,8 +82,8 @@ def test_workers_and_cores(
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
     case = case.model_copy(update={"workers": 2, "server": "granian", "endpoint": quiet})
-    outcome = perform(shortened(case, duration=1))
-    assert not failures(outcome), outcome.flags
+    outcome = perform(case)
+    assert not failures(outcome.flags), outcome.flags
     assert len(affinities) >= 3, "a master and two workers"
     own, others = allocate()
     if own != others:

@@ -1,6 +1,5 @@
 """Plans of statements as PostgreSQL executes them, by each driver, on both sides."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -10,8 +9,7 @@ import pytest
 import postgres
 from duetbench.app.project_tests import Suite
 from duetbench.effects import suite
-from duetbench.host import command
-from repos import write
+from repos import install, write
 
 _PACKAGES: Final = (
     "pytest==9.2.0", "httpx==0.28.1", "psycopg[binary]==3.3.9", "psycopg2-binary==2.9.13",
@@ -93,13 +91,8 @@ def test_a_dropped_index_is_named_though_no_statement_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By each driver, with the sides swapped; a plan shows no value, and asking leaves nothing."""
-    place, uv = tmp_path / "venv", f"{command.uv()}"
-    subprocess.run([uv, "--quiet", "venv", "--python", sys.executable, place], check=True)
-    subprocess.run(
-        [uv, "--quiet", "pip", "install", "--python", f"{place / 'bin/python'}", *_PACKAGES],
-        check=True,
-    )
-    monkeypatch.setenv("VIRTUAL_ENV", str(place))
+    install(tmp_path / "venv", sys.executable, *_PACKAGES)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     index = "create index by_author on book (author)"
     for name, made in (("base", index), ("head", "select 1"), ("copy", index)):
         write(tmp_path / name, "shop.py", _APP)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
@@ -22,9 +21,8 @@ from duetbench.counts import counted
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
 from duetbench.effects.suite import Recording, SuiteEffects
-from duetbench.host import command
 from duetbench.judge.suites import by_endpoint
-from repos import git, work_in, write
+from repos import git, install, work_in, write
 
 _PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
 _PACKAGES: Final = (
@@ -57,10 +55,8 @@ def _quiet(_: str) -> None:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place, uv = tmp_path_factory.mktemp("frameworks") / "venv", f"{command.uv()}"
-    subprocess.run([uv, "--quiet", "venv", "--python", sys.executable, place], check=True)
-    install = [uv, "--quiet", "pip", "install", "--python", f"{place / 'bin/python'}", *_PACKAGES]
-    subprocess.run(install, check=True)
+    place = tmp_path_factory.mktemp("frameworks") / "venv"
+    install(place, sys.executable, *_PACKAGES)
     return place
 
 

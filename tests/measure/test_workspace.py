@@ -119,7 +119,7 @@ def test_a_project_is_measured_in_files_of_its_own(
     """Commands around it, their processes ended, nothing left, and nothing private told."""
     for _ in range(2):
         outcome = perform(case, testbed)
-        assert not failures(outcome), (outcome.flags, (testbed.logs / "server.log").read_text())
+        assert not failures(outcome.flags), (testbed.logs / "server.log").read_text()
         assert outcome.metrics["requests"] > 0
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}

@@ -6,7 +6,6 @@ They are prepared without a server, from an index on loopback that also has newe
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +22,7 @@ from duetbench.judge import affected, preparation
 from duetbench.judge.preparation import Scope
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
-from tiny_index import Index, serving
+from tiny_index import Index
 
 _FILES: Final = paths.project_root() / "tests/projects/layouts"
 # Of each folder: the folder in it that one works in, the application, the file that the packages
@@ -38,16 +37,14 @@ LAYOUTS: Final = {
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def index(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     borrow_cache(tmp_path / "cache", monkeypatch)
-    with serving(monkeypatch, tmp_path / "uv") as served:
-        for name in ("gamma", "delta", "winonly", "granian", "beta"):
-            served.add(name, "1.0", "2026-01-10")
-        served.add("alpha", "1.0", "2026-01-10", ("beta<2", 'winonly; sys_platform == "win32"'))
-        for name in ("alpha", "beta"):
-            served.add(name, "2.0", "2026-03-01")
-        yield served
+    for name in ("gamma", "delta", "winonly", "granian", "beta"):
+        index.add(name, "1.0", "2026-01-10")
+    index.add("alpha", "1.0", "2026-01-10", ("beta<2", 'winonly; sys_platform == "win32"'))
+    for name in ("alpha", "beta"):
+        index.add(name, "2.0", "2026-03-01")
+    return index
 
 
 def made(name: str, place: Path, index: Index) -> Path:

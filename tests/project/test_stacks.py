@@ -1,6 +1,5 @@
 """Stacks: what a lock says, and renewing locks against a real index."""
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -13,24 +12,17 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
 from observatory.matrix.checkout import Checkout, renew
 from repos import make_tiny
-from tiny_index import Index, serving_beta
+from tiny_index import Index
 
 ROOT = paths.project_root()
 HASH = "--hash=sha256:" + "a" * 64
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    with serving_beta(monkeypatch, tmp_path / "uv") as served:
-        yield served
-
-
-@pytest.fixture
-def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one stack, `one`, and the index above as the only one."""
-    assert index.address
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "checkout"))
-    return make_tiny(tmp_path / "checkout")
+def checkout(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one stack, `one`, and the index of `beta` as the only one."""
+    assert beta_index.files
+    return make_tiny(tmp_path / "checkout", monkeypatch)
 
 
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:

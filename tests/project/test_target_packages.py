@@ -3,7 +3,6 @@
 import io
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,16 +37,13 @@ dev = ["delta"]
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+def index(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     """`alpha` needs `beta`, of which a newer version came after the locks."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with serving(monkeypatch, tmp_path / "uv") as served:
-        served.add("alpha", "1.0", "2026-01-10", ("beta", 'winonly; sys_platform == "win32"'))
-        for name in ("gamma", "delta", "winonly", "granian", "uvicorn"):
-            served.add(name, "1.0", "2026-01-10", ("beta",) if name == "granian" else ())
-        served.add("beta", "1.0", "2026-01-10")
-        yield served
+    index.add("alpha", "1.0", "2026-01-10", ("beta", 'winonly; sys_platform == "win32"'))
+    for name in ("gamma", "delta", "winonly", "granian", "uvicorn", "beta"):
+        index.add(name, "1.0", "2026-01-10", ("beta",) if name == "granian" else ())
+    return index
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,6 @@ class Bench:
 
     name: str
     params: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    unit: str = "seconds"
     version: str = "1"
 
     def entry(self) -> dict[str, object]:
@@ -35,7 +34,7 @@ class Bench:
         return {
             "name": self.name,
             "version": self.version,
-            "unit": self.unit,
+            "unit": "seconds",
             "type": "time",
             "params": [[repr(value) for value in values] for values in self.params.values()],
             "param_names": list(self.params),
@@ -61,14 +60,12 @@ def write(
     figures: Figures,
     *,
     commit: str = COMMIT,
-    machine: str = "synthetic-2c",
-    cores: int = 2,
     hour: int = 9,
     committed: int = 1_700_000_000_000,
 ) -> None:
     """Write one environment's results; combinations without figures have failed."""
     record = Machine()
-    record.__dict__.update(machine=machine, num_cpu=str(cores), cpu="Synthetic CPU", os="Linux")
+    record.__dict__.update(machine="synthetic-2c", num_cpu="2", cpu="A CPU", os="Linux")
     record.save(str(results))
     result = Results(
         {**record.__dict__, "python": python, "stack": stack},
@@ -87,10 +84,7 @@ def write(
         result.add_result(
             bench.entry(),
             BenchmarkResult(
-                result=[
-                    True if samples else value
-                    for value, samples in zip(arguments, sampled, strict=True)
-                ],
+                result=[True if isinstance(v, Sequence) else v for v in arguments],
                 samples=sampled,
                 number=[1 if samples else None for samples in sampled],
                 errcode=0,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +23,6 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, result_files
-from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
 from observatory.matrix.schema import PROFILES
@@ -39,15 +39,15 @@ main()
 """
 
 
-def make_checkout(folder: Path) -> Path:
-    """Lay out a checkout: our settings and stacks, and `badapps` as the only experiment."""
-    apps = folder / "apps"
-    apps.mkdir(parents=True)
-    shutil.copy(PROJECT / "pyproject.toml", folder)
-    shutil.copy(PROJECT / "apps" / "pyproject.toml", apps)
-    shutil.copytree(PROJECT / "apps" / "stacks", apps / "stacks")
+def make_checkout(folder: Path, *apps: str) -> Path:
+    """Lay out a checkout: our settings and stacks, and these experiments, or `badapps` alone."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PROJECT / "tests" / "support" / "badapps", apps / "badapps", ignore=ignored)
+    experiments = [PROJECT / "apps" / name for name in apps]
+    for place in experiments or [PROJECT / "tests" / "support" / "badapps"]:
+        shutil.copytree(place, folder / "apps" / place.name, ignore=ignored)
+    shutil.copytree(PROJECT / "apps" / "stacks", folder / "apps" / "stacks")
+    for name in ("pyproject.toml", "apps/pyproject.toml"):
+        shutil.copy(PROJECT / name, folder / name)
     return folder
 
 
@@ -71,18 +71,6 @@ def declared(case_id: str, root: Path = PROJECT) -> Case:
     return next(case for case in all_cases("quick", root=root) if case.id == case_id)
 
 
-def shortened(case: Case, duration: float = 0.6) -> Case:
-    """Return the case with a small load, long enough for two rounds of answers."""
-    takes = max(case.endpoint.takes, case.endpoint.floor)
-    load = case.load.model_copy(
-        update={
-            "connections": min(8, case.load.connections),
-            "duration": max(duration, 2.2 * takes),
-        }
-    )
-    return case.model_copy(update={"load": load})
-
-
 def deployed(
     case: Case, root: Path, logs: Path, search: tuple[str, ...] = (".",), **env: str
 ) -> SideCase:
@@ -97,19 +85,14 @@ def deployed(
     return SideCase(case, assemble(subject, [case], logs, generator=oha, lock=lambda _: lock))
 
 
-def ask_often(patch: pytest.MonkeyPatch) -> None:
-    """Check answers every few milliseconds, so some overlap requests even on a busy machine."""
-    patch.setattr(launch, "SPOT_SECONDS", 0.02)
-    patch.setattr(launch, "SPOT_SHARE", 20)
-
-
-def eventually(what: str, found: Callable[[], bool]) -> None:
+def eventually(what: str, look: Callable[[], Any]) -> Any:
     """Wait for something; look less and less often, as a look may go through all processes."""
-    deadline, pause = time.monotonic() + PATIENCE, 0.02
-    while not found():
+    deadline, pause = time.monotonic() + PATIENCE, 0.005
+    while not (result := look()):
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(pause)
         pause = min(1.1 * pause, 0.2)
+    return result
 
 
 def processes_with(word: str) -> list[psutil.Process]:
@@ -207,7 +190,8 @@ class Bench:
 
     def run(self, *cases: str) -> Done:
         """Measure cases of `badapps`, by the quick profile, in this process."""
-        return self("observatory", "measure", "--results", self.results, *_select(cases))
+        words = (word for case in cases for word in ("--select", f"badapps/{case}"))
+        return self("observatory", "measure", "--results", self.results, *words)
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """Start `observatory measure` as a process of its own; the environment is this one's."""
@@ -232,21 +216,13 @@ class Bench:
         return processes_with(self.token)
 
 
-def _select(cases: tuple[str, ...]) -> list[str]:
-    return [word for case in cases for word in ("--select", f"badapps/{case}")]
-
-
 def launches(run: Run) -> dict[str, list[Launch]]:
     return {
         result.case.id.removeprefix("badapps/"): list(result.launches) for result in run.results
     }
 
 
-def failures(launch: Launch) -> set[str]:
-    return failures_of(launch.flags)
-
-
-def failures_of(flags: Iterable[Flag]) -> set[str]:
+def failures(flags: Iterable[Flag]) -> set[str]:
     return {flag.name.value for flag in flags if flag.kind == "void"}
 
 
@@ -254,7 +230,7 @@ def undisturbed(perform: Callable[[], Launch]) -> Launch:
     """Launch up to three times: where a machine does other things, a closed loop may be empty."""
     for _ in range(3):
         launch = perform()
-        if not failures(launch) & {"impossible", "no_answer"}:
+        if not failures(launch.flags) & {"impossible", "no_answer"}:
             break
     return launch
 

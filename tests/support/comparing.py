@@ -62,7 +62,7 @@ def comparison_of(*judged: Judged, **more: Any) -> Comparison:
     return Comparison(**{**record("comparison"), **fields, **more})
 
 
-BASE: Final = {
+FIGURES: Final = {
     CPU: 1e-4,
     "throughput": 9000.0,
     "pss_steady": 9e7,
@@ -93,16 +93,19 @@ def duet(
     *,
     base_flags: Sequence[Flag] = (),
     head_flags: Sequence[Flag] = (),
-    seconds: float = 8.0,
+    **more: Any,
 ) -> Duet:
     """A duet with these ratios; all other figures are equal on both sides.
 
     A flag of severity `fail` voids it.
     """
     void = any(flag.kind == "void" for flag in (*base_flags, *head_flags))
-    figures = {"base": {}, "head": {}} if void else _figures(ratios or {})
+    base = {**dict.fromkeys(ratios or {}, 1.0), **FIGURES}
+    head = {metric: value * (ratios or {}).get(metric, 1.0) for metric, value in base.items()}
+    figures = {"base": {}, "head": {}} if void else {"base": base, "head": head}
     flags = {"flags_base": tuple(base_flags), "flags_head": tuple(head_flags)}
-    return Duet(case=case, order=0, head_first=False, seconds=seconds, **flags, **figures)
+    fields = {"case": case, "order": 0, "head_first": False, "seconds": 8.0}
+    return Duet(**{**fields, **flags, **figures, **more})
 
 
 def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:
@@ -127,9 +130,3 @@ def swapped(verdict: Verdict) -> Verdict:
 def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:
     """Duets in which one metric has these log ratios, and all others are equal."""
     return [duet(case, {metric: float(np.exp(value))}) for value in logs]
-
-
-def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    base = {**BASE, **{metric: BASE.get(metric, 1.0) for metric in ratios}}
-    head = {metric: value * ratios.get(metric, 1.0) for metric, value in base.items()}
-    return {"base": base, "head": head}

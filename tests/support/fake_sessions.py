@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from comparing import FIGURES, duet
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
 from duetbench.core.errors import FlagName, InterruptedRun
@@ -21,24 +22,9 @@ from duetbench.judge.comparison import Extent, Session, starting
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import Mode, Pair, Side, Sides
-from synthetic import figures, make_testbed, ok
+from synthetic import make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
-
-
-def make_duet(
-    case: str,
-    order: int,
-    base: dict[str, float] | None = None,
-    head: dict[str, float] | None = None,
-    *,
-    head_first: bool = False,
-    flags: tuple[Flag, ...] = (),
-) -> Duet:
-    """A duet with these figures, or none; the flags are head's."""
-    figures = {"base": base or {}, "head": head or {}}
-    more = {"head_first": head_first, "flags_head": flags, **figures}
-    return Duet(case=case, order=order, seconds=SECONDS, **more)
 
 
 @dataclass
@@ -81,16 +67,14 @@ class FakeInstruments(Real):
         if self.stop == len(self.duet_log):
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
+        how: dict[str, Any] = {"order": order, "head_first": head_first, "seconds": SECONDS}
         if name in self.failing:
             flag = Flag(name=FlagName.IMPOSSIBLE, detail=self.failure)
-            return make_duet(name, order, head_first=head_first, flags=(flag,))
-        ratio = 1 + self.slower.get(name, 0.0)
-        before = figures(self.source)
-        noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
-        after = {key: value * noise[key] for key, value in before.items()}
-        after[CPU] *= ratio
-        after["throughput"] /= ratio
-        return make_duet(name, order, before, after, head_first=head_first)
+            return duet(name, head_flags=(flag,), **how)
+        ratios = {metric: self.source.lognormvariate(0, SPREAD) for metric in FIGURES}
+        ratios[CPU] *= 1 + self.slower.get(name, 0.0)
+        ratios["throughput"] /= 1 + self.slower.get(name, 0.0)
+        return duet(name, ratios, **how)
 
     def launch(self, part: SideCase) -> Launch:
         """Launch a side that answers so many requests a second, of 2 ms of CPU each."""

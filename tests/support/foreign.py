@@ -1,7 +1,6 @@
 """Builders for attacks: a night's plan, what its shards send, and a checkout's facts."""
 
 import json
-import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,18 +8,18 @@ from typing import Any, Final
 
 import anchored_files
 from anchored_files import ratio
-from comparing import comparison_of, judged_case
+from comparing import FIGURES, comparison_of, judged_case
 from corpus import record
 from duetbench import __version__
 from duetbench.core.comparison import Comparison, Finding, SideRecord
-from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
+from duetbench.core.model import Case, Missing, Plan, Run
 from duetbench.host import files
 from observatory.measure import asv_runs
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import Points
 from steps import BASE, HEAD
-from synthetic import MACHINE, figures, make_case, make_run, ok
+from synthetic import MACHINE, make_case, make_run, steady_result
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
@@ -58,11 +57,7 @@ def _cases(number: int) -> tuple[Case, ...]:
 
 
 def shard_run(number: int, **changes: Any) -> Run:
-    source = random.Random(number)
-    results = [
-        CaseResult(case=case, launches=tuple(ok(case.id, i, figures(source)) for i in range(3)))
-        for case in _cases(number)
-    ]
+    results = [steady_result(case, FIGURES) for case in _cases(number)]
     fields = {
         "duetbench": __version__,
         "machine": MACHINES[number - 1],

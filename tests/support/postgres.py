@@ -1,7 +1,6 @@
 """A PostgreSQL server of a test's own, on loopback."""
 
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -12,10 +11,7 @@ from typing import Any, Final
 
 from duetbench.host.ports import free_port
 
-_SETTINGS: Final = (
-    "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
-    "-c fsync=off -c max_connections=300"
-)
+_SETTINGS: Final = "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
 
 
 @contextmanager
@@ -23,25 +19,26 @@ def server() -> Iterator[str]:
     """Start a server without data; yield its address, without the name of a database.
 
     Stop it and remove its files in any case. PostgreSQL refuses to run as root: then its user is
-    `postgres`, or `nobody`.
+    `postgres`.
     """
-    programs = _programs()
+    # Debian has programs for each version, none of them on PATH.
+    debian = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+    path = os.pathsep.join((*debian[::-1], os.environ["PATH"]))
     folder = Path(tempfile.mkdtemp(prefix="duetbench-postgres-"))
-    as_whom: dict[str, Any] = {}
+    user: dict[str, Any] = {}
     if os.geteuid() == 0:
-        user = next(u for name in ("postgres", "nobody") if (u := _user(name)))
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        as_whom = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        shutil.chown(folder, "postgres", "postgres")
+        user = {"user": "postgres", "group": "postgres", "extra_groups": []}
 
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
-            [programs / program, "-D", folder / "data", *arguments],
+            [shutil.which(program, path=path) or program, "-D", folder / "data", *arguments],
             cwd=folder,
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            **as_whom,
+            **user,
         )
 
     try:
@@ -54,26 +51,3 @@ def server() -> Iterator[str]:
             run("pg_ctl", "stop", "--mode=immediate")
     finally:
         shutil.rmtree(folder)
-
-
-def psql(address: str, question: str) -> str:
-    """Ask a database with the server's own program: a row per line."""
-    command = [str(_programs() / "psql"), address, "-XqtAc", question]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def _user(name: str) -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam(name)
-    except KeyError:
-        return None
-
-
-def _programs() -> Path:
-    """Return the folder of initdb: Debian has one for each version, none of them on PATH."""
-    result = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda item: int(item.parts[-3])
-    )
-    initdb = result[-1] if result else shutil.which("initdb")
-    assert initdb, "PostgreSQL's server is not here (Debian: postgresql)"
-    return Path(initdb).resolve().parent

@@ -9,10 +9,9 @@ from typing import Final
 import pytest
 
 from bare import Programs
+from bench import PROJECT, make_checkout
 from duetbench.host import command, paths
 from tiny_index import wheel
-
-PROJECT = Path(__file__).parents[2]
 
 TINY_EXPERIMENT = """\
 question = "Does it change?"
@@ -150,14 +149,10 @@ build_editable = build_wheel
 """
 
 
-def make_repository(root: Path) -> Path:
-    """Make a repository with two of our experiments, all locks and settings, in one commit."""
-    root.mkdir(parents=True)
-    shutil.copy(PROJECT / "pyproject.toml", root)
-    for folder in ("asgi-wsgi", "gil-endpoints", "stacks"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(PROJECT / "apps" / folder, root / "apps" / folder, ignore=ignored)
-    shutil.copy(PROJECT / "apps" / "pyproject.toml", root / "apps")
+def make_repository(root: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Make ours a repository of two of our experiments, all locks and settings, in one commit."""
+    patch.setenv("DUETBENCH_ROOT", str(root))
+    make_checkout(root, "asgi-wsgi", "gil-endpoints")
     write(root, "README.md", "# A checkout\n")
     write(root, ".gitignore", "__pycache__/\n")
     write(root, "results/runs/one.json", "{}\n")
@@ -165,8 +160,9 @@ def make_repository(root: Path) -> Path:
     return root
 
 
-def make_tiny(root: Path) -> Path:
-    """Lay out a checkout, without git, whose only stack `one` is `alpha`, not locked yet."""
+def make_tiny(root: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Make ours a checkout, without git, whose only stack `one` is `alpha`, not locked yet."""
+    patch.setenv("DUETBENCH_ROOT", str(root))
     root.mkdir(parents=True)
     shutil.copy(PROJECT / "pyproject.toml", root)
     write(

@@ -1,6 +1,5 @@
-"""Builders of runs for tests: figures from a seed, with the scatter of a real machine."""
+"""Builders of cases, runs and their parts for tests."""
 
-import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,40 +48,6 @@ def make_testbed(apps: Path = Path("/")) -> Testbed:
     )
 
 
-def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, float]:
-    """One launch's metrics, with about as many digits and as much scatter as a real launch."""
-
-    def near(value: float, spread: float = 0.03) -> float:
-        return value * source.lognormvariate(0, spread)
-
-    rate = near(throughput)
-    points = {"min": 0.3, "mean": 1, "p50": 0.95, "p90": 1.4, "p95": 1.7, "p99": 3, "p999": 6}
-    latencies = {
-        f"{kind}_{point}": near(128 / throughput * factor, 0.05)
-        for kind in ("response", "service")
-        for point, factor in {**points, "max": 12}.items()
-    }
-    return {
-        "throughput": rate,
-        **latencies,
-        "requests": float(round(rate * 8)),
-        "errors": 0.0,
-        "server_cpu_per_request": near(0.97 / throughput),
-        "server_cores": near(0.97, 0.01),
-        "client_cores": near(0.4),
-        "pss_idle": float(round(near(9e7, 0.01))),
-        "pss_steady": float(round(near(9e7, 0.01))),
-        "threads_peak": 66.0,
-        "ready_time": near(0.9, 0.1),
-        "unit_service": near(1e-3),
-        "ceiling": 12800.0,
-        "efficiency": min(rate / 12800, 1.0),
-        "warm_up": near(5.0, 0.01),
-        "host_steal": near(0.004, 0.5),
-        "host_other": near(0.05, 0.5),
-    }
-
-
 def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> Launch:
     return Launch(
         case=case,
@@ -97,14 +62,8 @@ def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> La
 
 
 def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
-    return Launch(
-        case=case,
-        round=number,
-        order=number,
-        started="2026-11-20T09:30:00+00:00",
-        seconds=3.25,
-        status=Status.FAILED,
-        flags=(Flag(name=flag, detail=detail),),
+    return ok(case, number, {}, Flag(name=flag, detail=detail)).model_copy(
+        update={"status": Status.FAILED}
     )
 
 

@@ -1,6 +1,5 @@
 """A package index on loopback, with synthetic packages."""
 
-import base64
 import hashlib
 import io
 import json
@@ -34,15 +33,11 @@ def wheel(
 
 
 def pack(files: Mapping[str, bytes], info: str) -> bytes:
-    """Make a wheel of these files and their record."""
-    record = ""
-    for path, content in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-        record += f"{path},sha256={digest.decode()},{len(content)}\n"
-    last = f"{info}/RECORD"
-    packed = io.BytesIO()
+    """Make a wheel of these files and their record, which may leave out hashes."""
+    last, packed = f"{info}/RECORD", io.BytesIO()
+    record = "".join(f"{path},,\n" for path in (*files, last))
     with zipfile.ZipFile(packed, "w") as archive:
-        for path, content in {**files, last: f"{record}{last},,\n".encode()}.items():
+        for path, content in {**files, last: record.encode()}.items():
             # Without a date of its own, the same wheel has the same hash whenever it is made.
             entry = zipfile.ZipInfo(path)
             entry.external_attr = 0o644 << 16
@@ -117,15 +112,4 @@ def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) 
                 patch.delenv(f"UV_{name}", raising=False)
             patch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
             patch.setenv("UV_CACHE_DIR", str(cache))
-        yield index
-
-
-@contextmanager
-def serving_beta(patch: pytest.MonkeyPatch, uv_cache: Path) -> Iterator[Index]:
-    """Serve `alpha`, which needs `beta`, and three versions of `beta`, the newest of March 2026."""
-    with serving(patch, uv_cache) as index:
-        index.add("alpha", "1.0", "2026-01-10", ("beta",))
-        index.add("beta", "1.0", "2026-01-11")
-        index.add("beta", "1.5", "2026-02-11")
-        index.add("beta", "2.0", "2026-03-01")
         yield index

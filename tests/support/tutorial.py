@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from repos import PROJECT, commit, git
+from bench import PROJECT
+from repos import commit, git
 
 PAGE: Final = (PROJECT / "docs" / "first.md").read_text("utf-8")
 

@@ -20,7 +20,7 @@ from duetbench.core.model import Case, Flag
 from duetbench.host import paths
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from fake_sessions import make_duet, side
+from fake_sessions import side
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.store.points import Points
@@ -55,10 +55,10 @@ class Given(Real):
             void = any(flag.kind == "void" for flag in flags)
             grown = math.exp(self.logs[number % len(self.logs)])
             head = {name: figure * grown for name, figure in self.base.items()}
-            figures = ({}, {}) if void else (dict(self.base), head)
-            made = make_duet(pair.case.id, order + len(duets), *figures, head_first=head_first)
-            alone = pair.mode is not Mode.TOGETHER
-            duets.append(made.model_copy(update={"flags_head": flags, "alone": alone}))
+            how: dict[str, Any] = {} if void else {"base": dict(self.base), "head": head}
+            how |= {"head_first": head_first, "alone": pair.mode is not Mode.TOGETHER}
+            number = order + len(duets)
+            duets.append(duet_of(pair.case.id, head_flags=flags, order=number, **how))
         return tuple(duets)
 
     def instructions(

@@ -1,7 +1,7 @@
 """Locks by date: committed, found again, and measured against each other."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -10,38 +10,37 @@ from typing import Any, Final
 import pytest
 
 from bare import QUIET, QUIETLY
+from comparing import duet
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
-from fake_sessions import make_duet, note_sessions
+from fake_sessions import note_sessions
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
-from tiny_index import serving, serving_beta
+from tiny_index import Index
 
 LOCK = "apps/stacks/one.txt"
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose stack was locked at the end of January, in its only commit."""
     borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
+    root = make_tiny(tmp_path / "tiny", monkeypatch)
     declared = root / "apps" / "tiny" / "experiment.toml"
     declared.write_text(declared.read_text().replace("quick", "nightly"))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
-    with serving_beta(monkeypatch, tmp_path / "uv"):
-        renew_locks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
-        write(root, ".gitignore", "__pycache__/\n")
-        commit(root, "Everything")
-        yield root
+    assert beta_index.files
+    renew_locks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
+    write(root, ".gitignore", "__pycache__/\n")
+    commit(root, "Everything")
+    return root
 
 
 @dataclass(frozen=True)
@@ -144,34 +143,31 @@ class Ratios:
         versions = [side.testbed.stacks["one"].packages for side in (base, head)]
         assert all(item["wrap"][0] == item["core"][0] for item in versions)
         grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
-        figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
-        return (make_duet(head.case.id, order, *figures, head_first=head_first),)
+        how: dict[str, Any] = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
+        return (duet(head.case.id, order=order, head_first=head_first, **how),)
 
     def instructions(self, *_: object) -> str:
         return "not counted"
 
 
 @pytest.fixture
-def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+def four(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """Two locks of a stack in which four packages moved; of two each pins the other."""
     borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
+    root = make_tiny(tmp_path / "tiny", monkeypatch)
     needs = '"beta", "gamma", "wrap", "core"'
     file = root / "apps" / "pyproject.toml"
     file.write_text(file.read_text().replace('"alpha"', needs))
     write(root, "apps/tiny/dependent.py", "import beta, core, gamma, wrap\n\napp = beta\n")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     actual = []
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
-            for name in ("beta", "gamma", "core"):
-                index.add(name, version, str(day))
-            index.add("wrap", version, str(day), (f"core=={version}",))
-            text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
-            actual.append(text)
-            write(root, "apps/stacks/one.txt", text)
-        yield actual[0], actual[1]
+    for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
+        for name in ("beta", "gamma", "core"):
+            index.add(name, version, str(day))
+        index.add("wrap", version, str(day), (f"core=={version}",))
+        text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
+        actual.append(text)
+        write(root, "apps/stacks/one.txt", text)
+    return actual[0], actual[1]
 
 
 DEPENDENT: Final = "tiny/dependent/py3.14"

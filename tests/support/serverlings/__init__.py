@@ -1,18 +1,22 @@
 """Misbehaving programs for the tests of processes, ports, orphans and sampling."""
 
 import os
+import re
+import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from bench import eventually
 from duetbench.host.process_session import Role, Session
 
 PROGRAMS = Path(__file__).with_name("programs.py")
-PATIENCE = 30.0
 
 
-def command(name: str, *arguments: object) -> list[str]:
-    return [sys.executable, str(PROGRAMS), name, *map(str, arguments)]
+def command(*words: object) -> list[str]:
+    return [sys.executable, str(PROGRAMS), *map(str, words)]
 
 
 def launch(
@@ -32,13 +36,19 @@ def launch(
     )
 
 
+@contextmanager
+def started(*words: object, **how: Any) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A program outside of any session, and its first words; it is killed at last."""
+    with subprocess.Popen(command(*words), stdout=subprocess.PIPE, text=True, **how) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().split()
+        finally:
+            process.kill()
+
+
 def said(session: Session, word: str) -> list[str]:
     """Wait for the line that begins with `word`, and give its other words."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        for line in session.log.read_text().splitlines(keepends=True):
-            first, *rest = line.split()
-            if first == word and line.endswith("\n"):
-                return rest
-        time.sleep(0.005)
-    raise AssertionError(f"no {word!r} in: {session.log.read_text()}")
+    line = re.compile(rf"^{word}\b(.*)\n", re.MULTILINE)
+    words: str = eventually(word, lambda: line.search(session.log.read_text()))[1]
+    return words.split()

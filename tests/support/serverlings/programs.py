@@ -6,7 +6,7 @@ a failing test leaves nothing behind for long.
 
 import mmap
 import os
-import resource
+import re
 import signal
 import socket
 import subprocess
@@ -30,44 +30,34 @@ def wait_for_end() -> NoReturn:
     raise SystemExit
 
 
-def lingering_child() -> int:
-    """Start a grandchild of the test that ignores SIGTERM, and wait until it does."""
-    child = subprocess.Popen([sys.executable, str(HERE), "stubborn"], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.readline()
-    return child.pid
+def announce(workers: str) -> None:
+    """Start so many workers that ignore SIGTERM, wait until they do, and tell their pids."""
+    pids = []
+    for _ in range(int(workers)):
+        child = subprocess.Popen([sys.executable, str(HERE), "stubborn"], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        pids.append(child.pid)
+    say(" ".join(map(str, ("ready", *pids))))
 
 
-def obedient() -> NoReturn:
+def obedient(workers: str = "0") -> NoReturn:
+    """End on SIGTERM and leave the workers."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    say("ready")
+    announce(workers)
     wait_for_end()
 
 
-def stubborn() -> NoReturn:
+def stubborn(workers: str = "0") -> NoReturn:
+    """Ignore SIGTERM, as the workers do."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say("ready")
+    announce(workers)
     wait_for_end()
 
 
-def stubborn_master() -> NoReturn:
-    """Ignore SIGTERM, and so do two workers."""
-    workers = [lingering_child() for _ in range(2)]
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say(f"ready {workers[0]} {workers[1]}")
-    wait_for_end()
-
-
-def careless_master() -> NoReturn:
-    """End on SIGTERM and leave a worker."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    say(f"ready {lingering_child()}")
-    wait_for_end()
-
-
-def dying_master() -> NoReturn:
-    """Die unasked, with exit code 7, and leave a worker."""
-    say(f"ready {lingering_child()}")
+def dying(workers: str) -> NoReturn:
+    """Die unasked, with exit code 7, and leave the workers."""
+    announce(workers)
     raise SystemExit(7)
 
 
@@ -98,12 +88,15 @@ def listen(port: str, shared: str = "") -> NoReturn:
         kept.append(server.accept())
 
 
-def burn(threads: str, seconds: str) -> NoReturn:
-    """On SIGUSR1, burn so many CPU seconds in each of so many threads, which then end."""
+def burn(threads: str, seconds: str, forked: str = "") -> NoReturn:
+    """On SIGUSR1, burn so many CPU seconds in each of so many threads, which then end.
+
+    `forked`: also in a child that lives no longer.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     say("ready")
     signal.sigwait({signal.SIGUSR1})
-    before = used()
+    before = time.process_time()
 
     def work() -> None:
         while time.thread_time() < float(seconds):
@@ -114,26 +107,12 @@ def burn(threads: str, seconds: str) -> NoReturn:
         worker.start()
     for worker in workers:
         worker.join()
-    say(f"used {used() - before}")
-    wait_for_end()
-
-
-def used() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def burn_child(seconds: str) -> NoReturn:
-    """On SIGUSR1, have a short-lived child burn so many CPU seconds, and wait for it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-    say("ready")
-    signal.sigwait({signal.SIGUSR1})
-    if os.fork() == 0:
-        while time.thread_time() < float(seconds):
-            sum(range(10_000))
-        os._exit(0)
-    os.wait()
-    say("used")
+    if forked:
+        if os.fork() == 0:
+            work()
+            os._exit(0)
+        os.wait()
+    say(f"used {time.process_time() - before}")
     wait_for_end()
 
 
@@ -149,21 +128,21 @@ def share(megabytes: str) -> NoReturn:
     wait_for_end()
 
 
-def owner(folder: str, program: str, interrupted: str = "") -> NoReturn:
+def owner(folder: str, interrupted: str, *words: str) -> NoReturn:
     """Be a duetbench that has started a session, and wait to be killed, or end without a stop."""
     from duetbench.host.process_session import Session
 
     session = Session.start(
-        [sys.executable, str(HERE), program],
+        [sys.executable, str(HERE), *words],
         role="server",
         cores=None,
         env=os.environ,
         cwd=Path(folder),
         log=Path(folder) / "server.log",
     )
-    while not any(map(str.isdigit, session.log.read_text())):
+    while not (pids := re.findall(r"\d+", session.log.read_text())):
         time.sleep(0.01)
-    say(session.log.read_text())
+    say(" ".join(pids))
     if interrupted:
         raise SystemExit(130)
     wait_for_end()
