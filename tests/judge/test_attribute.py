@@ -14,7 +14,6 @@ from duetbench.app.setting import Contrast
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.model import Endpoint, Expectation
 from duetbench.counts import counted
 from duetbench.counts.profiling import ROOT, Name, Profile
 from duetbench.counts.ranking import rank
@@ -23,7 +22,7 @@ from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
-from synthetic import make_case, make_testbed
+from synthetic import make_case, make_endpoint, make_testbed
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
@@ -70,10 +69,7 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
 @pytest.mark.real
 @pytest.mark.skipif(counted.missing() is not None, reason=f"{counted.missing()}")
 def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Path) -> None:
-    endpoint = Endpoint(
-        name="get", app="shop:app", interface="asgi", path="/", expect=Expectation(), floor=0
-    )
-    case = make_case("shop/get/py3.14", endpoint=endpoint, stack="project", server="uvicorn")
+    case = make_case("shop/get/py3.14", endpoint=make_endpoint(app="shop:app"), stack="project")
     sides = []
     for name, code in (("base", BEFORE), ("head", AFTER)):
         write(tmp_path / name, "src/shop.py", SHOP + code)

@@ -9,7 +9,7 @@ from bench import declared, deployed
 from comparing import judged
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet
-from duetbench.core.model import Endpoint, Expectation, Load, Verdict
+from duetbench.core.model import Expectation, Load, Verdict
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
@@ -18,7 +18,7 @@ from duetbench.load.loads import duet_load
 from fake_sessions import SilentReporter
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
-from synthetic import make_case
+from synthetic import make_case, make_endpoint
 
 
 @pytest.mark.thorough
@@ -66,10 +66,7 @@ time.sleep({wait})
 def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -> SideCase:
     """An application whose import computes for `burn` s, and then waits."""
     write(folder, "main.py", asgi(APP.format(burn=burn, wait=wait, more=more), 'body = b"ok"'))
-    expect = Expectation(status=200, text="ok")
-    endpoint = Endpoint(
-        name="get", app="main:app", interface="asgi", path="/", expect=expect, floor=0
-    )
+    endpoint = make_endpoint(app="main:app", expect=Expectation(status=200, text="ok"))
     load = Load(connections=4, duration=1, timeout=10)
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None)
     return deployed(case, folder, logs)

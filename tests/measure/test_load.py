@@ -14,7 +14,7 @@ import pytest
 from bare import Programs
 from duetbench.app import tools, workspace
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Endpoint, Expectation, Load
+from duetbench.core.model import Expectation, Load
 from duetbench.core.text import from_bytes
 from duetbench.load import launch
 from duetbench.load import oha as load
@@ -22,6 +22,7 @@ from duetbench.load.oha import Burst
 from duetbench.load.oha_results import figures, sizes
 from duetbench.load.verify import verify
 from observatory.matrix.checkout import Checkout
+from synthetic import make_endpoint
 from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.real
@@ -47,9 +48,7 @@ def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> 
 
 
 def client(program: Path, load_: Load, url: str, **request: Any) -> load.Client:
-    fields = {"name": "x", "app": "a:a", "interface": "asgi", "path": "/", "floor": 0}
-    endpoint = Endpoint.model_validate({**fields, "expect": Expectation(), **request})
-    return load.Client(program, load_, url, endpoint)
+    return load.Client(program, load_, url, make_endpoint(**request))
 
 
 def generate(
@@ -95,7 +94,7 @@ def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]
     with serving(Answer()) as server:
         loading = client(oha, closed(), server.url, **request_)
         endpoint = workspace._fill_in(loading.request, {})
-        verify(endpoint, server.port, repeats=1)
+        verify(endpoint, server.server_port, repeats=1)
         with Burst(replace(loading, request=endpoint), 0.001, 1) as burst:
             burst.collect()
         assert len(server.heads) >= 2
@@ -140,12 +139,12 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
 
     def finish(generation: load.Generation) -> None:
         generation.wait_load()
-        ends.append(server.requests)
+        ends.append(len(server.heads))
 
     cores = sorted(os.sched_getaffinity(0))[-1:]
     with serving(Answer(delay=0.02)) as server:
         result = generate(oha, closed(4, 1.5), server.url, cores, finish)
-        assert len(result.rows) == server.requests == ends[0]
+        assert len(result.rows) == len(server.heads) == ends[0]
         assert server.connections == 4
     seen = figures(result.rows, result.summary, closed(4, 1.5), floor=0.02)
     assert seen["in_flight"] == pytest.approx(4, rel=0.05)
@@ -196,7 +195,7 @@ def test_answers_of_every_shape_have_the_size_that_came(
     with serving(answer) as server:
         result = generate(oha, closed(), server.url, **request_)
         endpoint = client(oha, closed(), server.url, **request_).request
-        assert {answer.size for answer in verify(endpoint, server.port)} == {size}
+        assert {answer.size for answer in verify(endpoint, server.server_port)} == {size}
     assert sizes(result.rows, answer.status) == {size: len(result.rows)}
 
 

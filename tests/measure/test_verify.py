@@ -19,7 +19,7 @@ from duetbench.load.verify import (
     tells_error,
     verify,
 )
-from synthetic import make_case
+from synthetic import make_case, make_endpoint
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -37,12 +37,8 @@ def document(**expected: Any) -> Expectation:
     return Expectation(content_type="application/json", **expected)
 
 
-def endpoint(expect: Expectation | None = None, floor: float = 0.0, **changes: Any) -> Endpoint:
-    made = Endpoint(
-        name="x", app="app:app", interface="asgi", path="/x", expect=expect or text(),
-        floor=floor,
-    )  # fmt: skip
-    return made.model_copy(update=changes)
+def endpoint(expect: Expectation | None = None, **changes: Any) -> Endpoint:
+    return make_endpoint(**{"path": "/x", "expect": expect or text(), **changes})
 
 
 JSON = "application/json"
@@ -96,7 +92,7 @@ def test_each_path_is_asked_one_at_a_time() -> None:
 
     mix = endpoint(paths=("/y", "/y", "/z"))
     with serving(note) as server:
-        answers = verify(mix, server.port)
+        answers = verify(mix, server.server_port)
         assert asked == ["/x", "/x", "/x", "/y", "/z"] == [answer.path for answer in answers]
         assert server.connections == 1
     assert {answer.size for answer in answers} == {5}
@@ -150,8 +146,8 @@ def test_every_answer_counts(
     asked, timeout = endpoint(floor=more.get("floor", 0.0)), more.get("timeout", 30)
     with serving(lambda _path, n: answers[min(n, len(answers) - 1)]) as server:
         with pytest.raises(LaunchError) as caught:
-            verify(asked, server.port, timeout=timeout)
-        assert server.requests == len(answers)
+            verify(asked, server.server_port, timeout=timeout)
+        assert len(server.heads) == len(answers)
     assert caught.value.flag is flag
     assert re.match(f"GET /x: .*{words}", caught.value.detail)
 
@@ -262,7 +258,7 @@ def workers(*numbers: int) -> Callable[[str, int], Answer]:
 def test_every_worker_answers() -> None:
     """The second worker gets only the seventh connection: the probe goes on until then."""
     with serving(workers(*[2] * 6, 1, 2)) as server:
-        identities = probe(server.port, workers_expected=2)
+        identities = probe(server.server_port, workers_expected=2)
         assert server.connections >= 7
     assert sorted(worker.pid for worker in identities) == [1, 2]
     # One that never answers is missed; one too many is a restart.
@@ -274,5 +270,5 @@ def test_every_worker_answers() -> None:
             serving(workers(*numbers)) as server,
             pytest.raises(LaunchError, match=words) as caught,
         ):
-            probe(server.port, workers_expected=2, timeout=0.5)
+            probe(server.server_port, workers_expected=2, timeout=0.5)
         assert caught.value.flag is flag

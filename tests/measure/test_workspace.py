@@ -15,11 +15,12 @@ from duetbench.app.in_process import ending
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.app.workspace import Workspace, forget, secrets
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
+from duetbench.core.model import Case, Expectation, Launch, Load
 from duetbench.core.text import hider
 from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch
+from synthetic import make_case, make_endpoint
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -48,17 +49,14 @@ def create():
 
 @pytest.fixture
 def case() -> Case:
-    return Case(
-        id="shop/post-orders/py3.14/c4",
-        experiment="shop",
-        endpoint=Endpoint(
-            name="post-orders", app="shop.main:create", factory=True, interface="asgi",
-            method="POST", path="/orders", headers={"authorization": "Bearer {TOKEN}"},
-            body='{"item": 7}', expect=Expectation(status=201), floor=0,
+    return make_case(
+        "shop/post-orders/py3.14/c4",
+        endpoint=make_endpoint(
+            name="post-orders", app="shop.main:create", factory=True, method="POST",
+            path="/orders", headers={"authorization": "Bearer {TOKEN}"}, body='{"item": 7}',
+            expect=Expectation(status=201),
         ),
-        python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
-        load=Load(connections=4, duration=0.6, timeout=10),
-        cores="split",
+        slots=None, load=Load(connections=4, duration=0.6, timeout=10),
         env={"WORD": "blue", "PORT": "{port}", "SHOP_DATABASE": "{tmp}/shop.json"},
         env_names=("TOKEN",),
         before=("""echo '{"made": true}' > $SHOP_DATABASE""", "sleep 600 & echo $! > $NOTED",

@@ -15,9 +15,10 @@ from duetbench.app import declarations, interpreters, request_lines, target
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Endpoint, Expectation
+from duetbench.core.model import Endpoint
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
+from synthetic import make_endpoint
 
 OWN = ".".join(platform.python_version_tuple()[:2])
 FORM = "application/x-www-form-urlencoded"
@@ -146,9 +147,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(line: str, folder: Path) -> Endpoint:
-    expected = Expectation()
-    like = Endpoint(name="", app="a:b", interface="asgi", path="/", expect=expected, floor=0)
-    return request_lines.read(line, folder, like)
+    return request_lines.read(line, folder, make_endpoint(name=""))
 
 
 @pytest.mark.parametrize(

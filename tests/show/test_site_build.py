@@ -1,18 +1,18 @@
 """The whole site: links, the same bytes, what is odd, and no size that its interval denies."""
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 import site_builds
 import sites
 from bench import Once
-from disks import full_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import files
 from observatory.show import addresses
@@ -138,11 +138,21 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
     assert len(there) == 2, "the files themselves are copied"
 
 
-def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_ends_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's full device fails each write with ENOSPC."""
+    real = io.open
+
+    def open_(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+        full = "w" in mode and Path(file).is_relative_to(tmp_path / "disk")
+        return real("/dev/full" if full else file, mode, *arguments, **named)
+
     (tmp_path / "results").mkdir()
     (tmp_path / "disk").mkdir()
     full = pytest.raises(RecordError, match=r"free some space, .*, or name another folder")
-    with full_disk(tmp_path / "disk"), full:
+    monkeypatch.setattr(io, "open", open_)
+    with full:
         sites.build_site(tmp_path, "disk/site")
 
 

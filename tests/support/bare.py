@@ -7,10 +7,8 @@ from typing import Final
 from rich.console import Console
 
 from duetbench.host.console import Narrator
-from duetbench.judge.duet_loop import Reporter
 
 QUIET: Final = Narrator(Console(quiet=True))
-QUIETLY: Final = Reporter(Console(quiet=True))
 NOBODY: Final = "http://127.0.0.1:9"  # the discard port, where nothing listens
 
 

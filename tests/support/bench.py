@@ -101,8 +101,8 @@ def processes_with(word: str) -> list[psutil.Process]:
     A program that the kernel is still loading has no environment yet: descendants of ours get a
     second to be loaded.
     """
-    deadline = time.monotonic() + 1
-    while any(map(_is_loading, psutil.Process().children(recursive=True))):
+    deadline, children = time.monotonic() + 1, psutil.Process().children
+    while any(_environment(c) == b"" and lives(c.pid) for c in children(recursive=True)):
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)
@@ -111,10 +111,6 @@ def processes_with(word: str) -> list[psutil.Process]:
         for process in psutil.process_iter()
         if process.pid != os.getpid() and word.encode() in (_environment(process) or b"")
     ]
-
-
-def _is_loading(process: psutil.Process) -> bool:
-    return _environment(process) == b"" and lives(process.pid)
 
 
 def _environment(process: psutil.Process) -> bytes | None:

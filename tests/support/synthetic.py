@@ -12,6 +12,8 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Case,
     CaseResult,
+    Endpoint,
+    Expectation,
     Flag,
     Launch,
     Machine,
@@ -33,6 +35,11 @@ def make_case(case_id: str, **changes: Any) -> Case:
     return Case(**{**fields, "id": case_id, "experiment": experiment, "python": python, **changes})
 
 
+def make_endpoint(**changes: Any) -> Endpoint:
+    fields = {"name": "get", "app": "app:app", "interface": "asgi", "path": "/", "floor": 0}
+    return Endpoint(**{**fields, "expect": Expectation(), **changes})
+
+
 def make_testbed(apps: Path = Path("/")) -> Testbed:
     """A testbed with what calculations on a case need, and nothing that can be started."""
     nowhere = Path("/")
@@ -49,22 +56,21 @@ def make_testbed(apps: Path = Path("/")) -> Testbed:
 
 
 def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> Launch:
+    """A launch; without metrics it has failed."""
     return Launch(
         case=case,
         round=number,
         order=number,
         started=f"2026-11-20T09:{number % 60:02d}:07.123456+00:00",
         seconds=17.8312345,
-        status=Status.OK,
+        status=Status.OK if metrics else Status.FAILED,
         flags=flags,
         metrics=dict(metrics),
     )
 
 
 def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
-    return ok(case, number, {}, Flag(name=flag, detail=detail)).model_copy(
-        update={"status": Status.FAILED}
-    )
+    return ok(case, number, {}, Flag(name=flag, detail=detail))
 
 
 def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:

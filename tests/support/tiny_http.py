@@ -37,17 +37,12 @@ class TinyServer(ThreadingHTTPServer):
 
     def __init__(self, behaviour: Behaviour):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.port = self.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.connections = 0
         self.heads: list[str] = []
         self.bodies: list[bytes] = []
         self.behaviour = behaviour
         self.numbers = itertools.count()
-
-    @property
-    def requests(self) -> int:
-        return len(self.heads)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self.connections += 1

@@ -63,20 +63,18 @@ class Index:
 
     def page(self, project: str) -> bytes:
         """The project's page in the index's JSON format (PEP 691, upload times of PEP 700)."""
-        listed = [
+        files = [
             {
                 "filename": filename,
                 "url": f"{self.address}/files/{filename}",
                 "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
-                "size": len(content),
                 "upload-time": f"{day}T12:00:00Z",
             }
             for filename, (name, day, content) in self.files.items()
             if name == project
         ]
-        versions = [str(item["filename"]).split("-")[1] for item in listed]
-        page = {"meta": {"api-version": "1.1"}, "name": project, "files": listed}
-        return json.dumps({**page, "versions": versions}).encode()
+        page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
+        return json.dumps(page).encode()
 
 
 class Server(HTTPServer):

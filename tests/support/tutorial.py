@@ -15,8 +15,6 @@ def follow(root: Path) -> None:
     packages, before, after = re.findall(r"```(?:text|python)\n(.*?)```", PAGE, re.DOTALL)[:3]
     root.mkdir(parents=True)
     git(root, "init", "--quiet", "--initial-branch=main")
-    (root / "requirements.txt").write_text(packages, "utf-8")
-    (root / "library.py").write_text(before, "utf-8")
-    commit(root, "List authors")
-    (root / "library.py").write_text(before.partition("@app.get")[0] + after, "utf-8")
-    commit(root, "Look each book up")
+    commit(root, "List authors", **{"requirements.txt": packages, "library.py": before})
+    after = before.partition("@app.get")[0] + after
+    commit(root, "Look each book up", **{"library.py": after})

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from bare import QUIETLY
 from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.app import revisions
@@ -20,7 +19,7 @@ from duetbench.core.model import Case, Flag
 from duetbench.host import paths
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from fake_sessions import side
+from fake_sessions import SilentReporter, side
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.store.points import Points
@@ -78,7 +77,7 @@ def run(instruments: Given, cases: Sequence[Case] = CASES, **precision: Any) -> 
     wanted = Wanted("later", datetime(2026, 11, 1, tzinfo=UTC))
     sides = side("anchor", tuple(cases)), side("later", tuple(cases))
     effort = Effort(**{"least": 3, "most": 5, **precision})
-    return Measurement(anchor, wanted, sides, (), instruments, QUIETLY, effort).measure()
+    return Measurement(anchor, wanted, sides, (), instruments, SilentReporter(), effort).measure()
 
 
 def test_a_case_is_measured_until_its_ratio_is_known() -> None:

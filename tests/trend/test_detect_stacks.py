@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from bare import QUIET, QUIETLY
+from bare import QUIET
 from comparing import duet
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
@@ -17,7 +17,7 @@ from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
-from fake_sessions import note_sessions
+from fake_sessions import SilentReporter, note_sessions
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change, SeriesName, StackState
@@ -88,13 +88,12 @@ def test_both_stacks_are_measured_as_they_were(
     bumps: Bumps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the locks of then, installed, on the applications of now."""
-    sessions = note_sessions(monkeypatch)
-    actual = compare_stacks(
-        Checkout(bumps.root, "nightly"), bumps.candidate(), 90.0, reporter=QUIETLY
-    )
+    sessions, reporter = note_sessions(monkeypatch), SilentReporter()
+    here = Checkout(bumps.root, "nightly")
+    actual = compare_stacks(here, bumps.candidate(), 90.0, reporter=reporter)
     (session,) = sessions
     assert session.extent.seconds == 90.0
-    assert session.reporter is QUIETLY
+    assert session.reporter is reporter
     sides = session.sides.base, session.sides.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.testbed.stacks["one"]
@@ -182,7 +181,9 @@ def test_a_release_is_found_between_two_locks(
 
     def find(base: str, head: str, ratios: Ratios) -> Cause:
         monkeypatch.setattr(comparison, "Real", making(ratios))
-        return causes.search_locks(here, "one", (base, head), DEPENDENT, 6000.0, QUIETLY, CPU)
+        return causes.search_locks(
+            here, "one", (base, head), DEPENDENT, 6000.0, SilentReporter(), CPU
+        )
 
     with pytest.raises(UsageError, match="same versions"):
         find(four[0], four[0], Ratios())

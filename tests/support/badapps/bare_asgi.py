@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Answer = tuple[int, str]
 Handler = Callable[["App"], Awaitable[Answer]]
 
@@ -36,7 +33,7 @@ class App:
         self._handlers = handlers
         self._at_the_end = at_the_end
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request, or the lifespan."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -56,7 +53,7 @@ class App:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _live(self, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import eventually
-from duetbench.host.process_session import Role, Session
+from duetbench.host.process_session import Session
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 
@@ -23,12 +23,11 @@ def launch(
     folder: Path,
     name: str,
     *arguments: object,
-    role: Role = "server",
     cores: list[int] | None = None,
 ) -> Session:
     return Session.start(
         command(name, *arguments),
-        role=role,
+        role="server",
         cores=cores,
         env=os.environ,
         cwd=folder,
