@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load requests at once: to observe what they do takes seconds, and is shown elsewhere."""
-    monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Seen())
+    monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Observations())
 
 
 @pytest.fixture
