@@ -89,7 +89,7 @@ def verbs() -> dict[str, Any]:
         (("duetbench", "--version"), ()),
         (("observatory", "--help"), ()),
         (("duetbench", "show", "--help"), ("options", "show")),
-        (("observatory", "stack", "lock", "--help"), ("stack",)),
+        (("observatory", "lock", "--help"), ("lock",)),
     ],
     ids=" ".join,
 )

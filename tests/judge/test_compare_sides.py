@@ -15,7 +15,7 @@ from duetbench.judge import affected, preparation
 from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
-from observatory.matrix.checkout import Checkout, renew
+from observatory.matrix.checkout import Checkout, lock_stacks
 from repos import borrow_cache, commit, git, make_repository, make_tiny, write, write_all
 from tiny_index import serving_beta
 
@@ -227,7 +227,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
+        lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 

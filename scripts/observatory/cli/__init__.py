@@ -13,7 +13,7 @@ VERBS: Final[Table] = {
     "anchor": ("anchor", "Measure a shard of a night against the anchor: points of trends."),
     "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
-    "stack": ("stack", "Resolve stacks again, and write their locks (`stack lock`)."),
+    "lock": ("lock", "Resolve stacks again, and write their locks."),
     "detect": ("detect", "Find series that moved for good."),
     "confirm": ("detect", "Judge by duets what moved, and search for the releases behind it."),
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),

@@ -147,7 +147,7 @@ def unmeasurable(
             reasons[case.id] = (
                 f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
                 f"{case.server} needs: add it to that group of apps/pyproject.toml, then "
-                f"`observatory stack lock {case.stack}`"
+                f"`observatory lock {case.stack}`"
             )
     return reasons
 
