@@ -196,7 +196,6 @@ def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> Non
     for words, sentence in (
         (("python=3.14", "python=2.7"), r"no interpreter '2\.7'; declared are"),
         (("python=3.14", "python=3.14"), r"two different sides, found python=3\.14"),
-        (("server=granian", "server=hypercorn"), "the lock of stack current has no hypercorn"),
         (("threads=1", "threads=4"), "selects nothing of"),
         (("", "server=granian"), "expected --base server=VALUE and --head server=VALUE"),
         (("", "beta"), "expected PACKAGE==VERSION, or KEY=VALUE with one of python, server"),

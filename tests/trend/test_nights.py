@@ -103,7 +103,7 @@ def test_measuring_makes_the_environments_of_new_locks(
 
     monkeypatch.setattr(stacks, "make_environment", make)
     result = bench.run("right")
-    assert (result.code, "asked for current on 3.14" in result.err) == (4, True), result
+    assert (result.code, "asked for current on 3.14" in result.out) == (3, True), result
 
 
 @pytest.mark.real

@@ -4,17 +4,14 @@ A case is compared only with itself. If its id means something else on the other
 load, path or expected answer), the case counts as missing, like one that only one side has.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
-from packaging.utils import canonicalize_name
-
 from duetbench.app import case_names, revisions, setting, stacks
-from duetbench.app.servers import SERVERS
 from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
@@ -59,12 +56,11 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     for index, part in enumerate(parts):
         heads = {pair[index].id: pair[1].id for pair in pairs}
         cases = tuple(case for case in part.cases if case.id in heads)
-        own, usual = cast("Checkout", part.subject), "setting" not in contrast.kinds
-        absent = unmeasurable(cases, own, scope.narrator, declared=usual)
+        absent = unmeasurable(cases, cast("Checkout", part.subject), scope.narrator)
         lost |= {heads[name]: reason for name, reason in absent.items()}
     left = [pair for pair in pairs if pair[1].id not in lost]
     if pairs and not left:
-        raise UsageError(f"no selected case can be served on both sides: {min(lost.values())}")
+        raise SetupError(f"no selected case can be served on both sides: {min(lost.values())}")
     missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
     both = preparation.join(checkout.root, contrast, scope, parts, left)
     return replace(both, missing=tuple(missing))
@@ -118,38 +114,19 @@ def require_readable(checkout: Checkout, whose: str) -> None:
 
 
 def unmeasurable(
-    cases: Sequence[Case], checkout: Checkout, narrator: Narrator, *, declared: bool = True
+    cases: Iterable[Case], checkout: Checkout, narrator: Narrator
 ) -> Mapping[str, str]:
-    """Install the interpreters of cases, and list the cases that cannot be served, and why.
-
-    Their optional interpreter is not to be had, or their lock lacks what their server imports,
-    unless the server is as it was `declared`. Raises SetupError for an interpreter that is not
-    optional.
-    """
-    locks, reasons = {case.stack: checkout.lock(case.stack) for case in cases}, dict[str, str]()
-    no_python = dict[tuple[str, str], str]()
+    """Install what cases run in, and list those for which that is not to be had, and why."""
+    reasons = dict[tuple[str, str], str]()
     for python, stack in sorted({(case.python, case.stack) for case in cases}):
         try:
             interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
-            if python not in checkout.declared.usual:
-                stacks.make_environment(locks[stack], interpreter, narrator)
+            stacks.make_environment(checkout.lock(stack), interpreter, narrator)
         except SetupError as error:
-            if python in checkout.declared.usual:
-                raise
-            no_python[python, stack] = f"no {python}: {error}"
-            narrator.say(f"not measured: {no_python[python, stack]}")
-    for case in cases:
-        names = SERVERS[case.server].needs(case.loop)
-        absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
-        if reason := no_python.get((case.python, case.stack)):
-            reasons[case.id] = reason
-        elif absent and not declared:
-            reasons[case.id] = (
-                f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
-                f"{case.server} needs: add it to that group of apps/pyproject.toml, then "
-                f"`observatory lock {case.stack}`"
-            )
-    return reasons
+            reasons[python, stack] = f"{stack} for {python}: {error}"
+            narrator.say(f"not measured: {reasons[python, stack]}")
+    served = {case.id: reasons.get((case.python, case.stack)) for case in cases}
+    return {case: reason for case, reason in served.items() if reason}
 
 
 @dataclass(frozen=True, slots=True)
