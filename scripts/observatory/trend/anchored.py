@@ -39,7 +39,7 @@ from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor, load_anchor
 from observatory.matrix.checkout import Checkout, fetch_commit
-from observatory.matrix.sides import of_anchor
+from observatory.matrix.sides import beside_anchor, of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
 DUET_PROTOCOL: Final = 2
@@ -284,12 +284,15 @@ def measure(
     fetch_commit(checkout.root, anchor.commit)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
-        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
+        scope = Scope(tuple(select), reporter, copies)
+        part, base, absent = of_anchor(checkout, anchor, scope)
         for point in order:
-            lock = partial(point.lock, base.base.subject, reporter)
-            with base.head(point.label, lock) as (side, lost):
+            lock = partial(point.lock, part.subject, reporter)
+            with beside_anchor(part, base, point.label, lock, scope) as (side, lost):
                 # Instruments of its own: what they copy of a set is removed with it.
-                own, sides = Real(), (base.base, side)
-                measurement = Measurement(anchor, point, sides, lost, own, reporter, effort, keep)
-                if measurement.pairs or lost:
+                own, lacks = Real(), (*absent, *lost)
+                measurement = Measurement(
+                    anchor, point, (base, side), lacks, own, reporter, effort, keep
+                )
+                if measurement.pairs or lacks:
                     yield measurement.measure()
