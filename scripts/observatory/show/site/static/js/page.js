@@ -1,5 +1,5 @@
 // @ts-check
-/** What every page can do with a script: search, theme, copying. */
+/** What every page can do with a script: search, theme, copying, labels of cells. */
 
 const THEMES = ["auto", "light", "dark"];
 const MOST = 12;
@@ -102,10 +102,19 @@ function copy(command) {
   command.append(button);
 }
 
+/** Name the column of each cell, which narrow screens show beside it. @param {HTMLTableElement} table */
+function label(table) {
+  const titles = [...(table.tHead?.rows[0].cells ?? [])].map((cell) => cell.textContent?.trim() ?? "");
+  for (const row of table.tBodies[0]?.rows ?? []) {
+    for (const cell of row.cells) if (cell.tagName === "TD") cell.dataset.label ??= titles[cell.cellIndex] ?? "";
+  }
+}
+
 /** @param {string} selector @param {(element: any) => void} enliven */
 const each = (selector, enliven) => document.querySelectorAll(selector).forEach(enliven);
 if (typeof document !== "undefined") {
   each("button.find", search);
   each("button.theme", theme);
+  each(".scroll > table", label);
   if (navigator.clipboard) each(".command", copy);
 }
