@@ -16,7 +16,6 @@ from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.show.findings import print_points
 from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import Effort, measure
@@ -76,9 +75,8 @@ def backfill_command(
     wanted = backfill.without_known(wanted, folder, anchor)
     try:
         for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
-            files.save(folder, points)
+            console.say(f"{points}, in {files.save(folder, points)}")
             measured.append(points)
-            print_points(console, points)
     except InterruptedRun as interruption:
         interruption.advice = "what is complete is kept; the same command continues"
         raise

@@ -1,21 +1,16 @@
-"""Experiments as text: the page of all findings, and points on a terminal."""
+"""Experiments as text: the page of all findings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from rich.console import Console
-
-from duetbench.core.metrics import row as row_of
-from duetbench.host.console import duration
 from duetbench.report import formats
 from duetbench.report.formats import escape, facts, grid
 from duetbench.report.run import describe_machine
 from observatory.show.claims import Answer, figure, ratio
 from observatory.show.experiments import Section
 from observatory.show.tables import Cell, FigureTable
-from observatory.store.points import Points
 
 _FINDINGS: Final = """# Findings
 
@@ -90,21 +85,3 @@ def _table(content: FigureTable) -> Iterator[str]:
 def _cell(cell: Cell) -> str:
     ours = f"{cell.ours} ({cell.interval})" if cell.interval else cell.ours
     return f"{ours}; published {cell.published}" if cell.published else ours
-
-
-def print_points(console: Console, points: Points) -> None:
-    """Print each case of anchored points with its intervals, and those without a point."""
-    rows = [
-        (
-            case.case,
-            row_of(point.metric).title,
-            formats.change(point.interval),
-            formats.ends(point.interval),
-        )
-        for case in points.cases
-        for point in case.points
-    ]
-    title = f"{points.label} against the anchor {points.anchor}, {duration(points.seconds)}"
-    missing = [(missing.case, f"no point: {missing.reason}") for missing in points.missing]
-    columns = ("case", "metric", "change", "95 % sure")
-    formats.print_section(console, formats.Section(title, missing, columns, rows))
