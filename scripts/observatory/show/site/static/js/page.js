@@ -1,7 +1,6 @@
 // @ts-check
-/** What every page can do with a script: search, theme, copying, labels of cells. */
+/** What every page can do with a script: search, copying, labels of cells. */
 
-const THEMES = ["auto", "light", "dark"];
 const MOST = 12;
 
 /** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Partial<HTMLElementTagNameMap[T]>} fields @returns {HTMLElementTagNameMap[T]} */
@@ -71,26 +70,6 @@ function search(button) {
   });
 }
 
-/** @param {HTMLButtonElement} button */
-function theme(button) {
-  const root = document.documentElement;
-  const tell = () => {
-    button.textContent = { light: "☀", dark: "☾" }[root.dataset.theme ?? ""] ?? "◐";
-    button.setAttribute("aria-label", `Theme: ${root.dataset.theme ?? "auto"}`);
-  };
-  button.addEventListener("click", () => {
-    const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "auto") + 1) % THEMES.length];
-    root.dataset.theme = next;
-    try {
-      localStorage.setItem("theme", next);
-    } catch {
-      // It lasts as long as the page.
-    }
-    tell();
-  });
-  tell();
-}
-
 /** @param {HTMLElement} command */
 function copy(command) {
   const text = command.querySelector("code")?.textContent ?? "";
@@ -114,7 +93,6 @@ function label(table) {
 const each = (selector, enliven) => document.querySelectorAll(selector).forEach(enliven);
 if (typeof document !== "undefined") {
   each("button.find", search);
-  each("button.theme", theme);
   each(".scroll > table", label);
   if (navigator.clipboard) each(".command", copy);
 }
