@@ -10,7 +10,7 @@ import pytest
 from bare import QUIET
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.judge import affected, preparation
 from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
@@ -213,10 +213,11 @@ def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> Non
         (repository, "nowhere", JSON, "'nowhere' is no revision here: expected a branch"),
         (tmp_path, None, JSON, r"expected a git repository .* found none"),
         (repository, None, JSON, "island and the main branch have no commit in common"),
-        (repository, "HEAD~1", JSON, r"this duetbench cannot read .*: apps/asgi-wsgi"),
     ):
         with pytest.raises(UsageError, match=sentence):
             revised(root, base, None, want(tmp_path, glob))
+    with pytest.raises(DeclarationError, match="apps/asgi-wsgi/experiment"):
+        revised(repository, "HEAD~1", None, want(tmp_path, JSON))
     with pytest.raises(UsageError, match=r"selects nothing of asgi-wsgi/"):
         revised(repository, "main", "main", want(tmp_path, "asgi-wsgi/x"))
 

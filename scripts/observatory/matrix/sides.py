@@ -14,7 +14,7 @@ from typing import Any, cast
 from duetbench.app import case_names, revisions, setting, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
@@ -44,7 +44,6 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     states, parts = preparation.copy_states(checkout.root, contrast, scope), list[Part]()
     for (place, state), side in zip(states, settings, strict=True):
         own = replace(checkout, root=place)
-        require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.lock:
             file = preparation.lock_at(checkout.root, side.lock, scope.copies).file
@@ -104,14 +103,6 @@ def _key(case: Case, crossing: Collection[str]) -> str:
     return case.model_dump_json(exclude={**dict.fromkeys(crossed, True), **parts})
 
 
-def require_readable(checkout: Checkout, whose: str) -> None:
-    """Read a checkout's experiments; UsageError if this version cannot."""
-    try:
-        _ = checkout.experiments
-    except DeclarationError as error:
-        raise UsageError(f"this duetbench cannot read {whose}: {error}") from error
-
-
 def unmeasurable(
     cases: Iterable[Case],
     checkout: Checkout,
@@ -140,14 +131,14 @@ def of_anchor(
     """Prepare the anchor as base, for the checkout's selected cases; return also what it lacks.
 
     Raises:
-        UsageError: Nothing is selected, or there is no such revision, or it cannot be read.
+        UsageError: Nothing is selected, or there is no such revision.
+        DeclarationError: Its declarations cannot be read.
         SetupError: The load generator cannot be made.
     """
     wanted = {case.id for case in case_names.select(checkout.cases(), scope.select)}
     generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
-    require_readable(place, revision.label)
     part = Part(revision, place, place.cases(), "revision")
     cases = [case for case in part.cases if case.id in wanted]
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
