@@ -116,7 +116,8 @@ def unmeasurable(
     reasons = dict[tuple[str, str], str]()
     for stack, python in sorted({(case.stack, case.python) for case in cases}):
         try:
-            interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
+            declared_interpreters.ensure(checkout.declared, narrator, python)
+            interpreter = checkout.interpreter(python)
             stacks.make_environment((lock or checkout.lock)(stack), interpreter, narrator)
         except SetupError as error:
             reasons[stack, python] = str(error)
