@@ -138,7 +138,6 @@ class Checkout(Subject):
         """Return the lock of a stack at a commit; None if there is none."""
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
         with suppress(HistoryError):
-            fetch_commit(self.root, commit)
             return git.run(["-C", str(self.root), "cat-file", "blob", place])
         return None
 
@@ -163,19 +162,6 @@ class Checkout(Subject):
         if not (self.code / below[0] / FILE).is_file():
             return True
         return below[0] == case.experiment and below[1:] not in ([FILE], [PUBLISHED])
-
-
-def fetch_commit(root: Path, commit: str) -> None:
-    """Fetch a commit that this shallow clone lacks; HistoryError if origin lacks it, too."""
-    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is not None:
-        return
-    try:
-        git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-    except HistoryError as error:
-        raise HistoryError(
-            f"this clone and origin lack the commit {commit[:12]} ({error}): fetch all history "
-            "(git fetch --unshallow), or declare another anchor in apps/anchor.toml"
-        ) from error
 
 
 def lock_stacks(

@@ -38,7 +38,7 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor, load_anchor
-from observatory.matrix.checkout import Checkout, fetch_commit
+from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import beside_anchor, of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
@@ -270,7 +270,6 @@ def measure(
     A set whose cases are all known has none. `keep` is that of `Measurement`.
 
     Raises:
-        HistoryError: The anchor's commit cannot be fetched.
         UsageError, SetupError: There is no anchor, or it cannot be prepared.
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
@@ -281,7 +280,6 @@ def measure(
             f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor "
             "in apps/anchor.toml"
         )
-    fetch_commit(checkout.root, anchor.commit)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         scope = Scope(tuple(select), reporter, copies)
