@@ -96,4 +96,4 @@ class Step:
     def set_event(self, event: Table) -> None:
         path = self.folder / "event.json"
         path.write_text(json.dumps(event), "utf-8")
-        self.set(GITHUB_EVENT_NAME="workflow_dispatch", GITHUB_EVENT_PATH=str(path))
+        self.set(GITHUB_EVENT_NAME="issue_comment", GITHUB_EVENT_PATH=str(path))
