@@ -1,7 +1,8 @@
-"""Comments on a pull request: one, ours, true to its commit, harmless."""
+"""Comments on a pull request: one, ours, true to its commit, harmless; and who may ask for it."""
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -11,13 +12,14 @@ from duetbench.ci import comments
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import files
-from fake_github import zipped
+from fake_github import Table, zipped
 from foreign import comparison
-from observatory.cli import github as verbs
-from steps import BASE, BOT, HEAD, Step
+from observatory.github import requests
+from steps import BASE, BOT, HEAD, NEXT, Step
 
 RUN: Final = "https://github.com/owner/name/actions/runs/7"
 WORDS: Final = "https://owner.github.io/name/docs/glossary/"
+QUEUED: Final = requests.queued(HEAD, RUN)
 
 
 def told(step: Step, content: bytes | None) -> Done:
@@ -28,13 +30,13 @@ def told(step: Step, content: bytes | None) -> Done:
     return step("comment")
 
 
-def test_a_new_report_replaces_the_comment(step: Step) -> None:
+def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     """One comment on the pull request, rewritten in place; others' with our hidden line stay."""
     forged = f"{comments.marker(comments.KIND, {})}\nAll is fine, merge it"
     others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
     others.append(step.github.say(12, BOT, f"> {forged}"))
     with step.connected() as github:
-        did, link = comments.publish(github, 12, comments.KIND, "Soon.")
+        did, link = comments.publish(github, 12, comments.KIND, QUEUED)
     assert (did, link[:8]) == ("created", "https://")
     result = told(step, files.encode(comparison(WORSE)))
     assert (result.code, result.err) == (0, "")
@@ -69,6 +71,7 @@ def test_without_a_usable_comparison_the_comment_says_why(step: Step) -> None:
     (body,) = step.ours()
     assert body.splitlines()[1] == "### duetbench: no result"
     assert sentence in body.replace("\\", "")
+    assert f"```\n/bench {HEAD}\n```" in body
 
 
 _ACTIVE: Final = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")
@@ -96,7 +99,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
     printed = "\n".join(lines).replace(RUN, "").replace(WORDS, "")
-    for message in (printed, verbs.failed(HEAD, "", HOSTILE)):
+    for message in (printed, requests.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in message
         assert "\n::" not in message
@@ -123,3 +126,122 @@ def test_markers_survive_what_is_in_them() -> None:
     for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
         assert comments.marker_values("issue", body) is None
     assert comments.marker_values("comparison", line) is None
+
+
+# Who may ask.
+
+OLDER: Final = "d" * 40
+STRANGE: Final = "release/2.x#1?&%2e"
+
+
+@pytest.fixture(autouse=True)
+def people(step: Step) -> None:
+    """Alice may write, Rita may read, and nobody else is known."""
+    for login, permission in (("alice", "write"), ("ada", "admin"), ("rita", "read")):
+        step.github.permit(login, permission)
+
+
+def test_who_may_write_starts_a_comparison(step: Step) -> None:
+    """Of exactly the commit, with where it left its base as that is now; a placeholder before.
+
+    A branch's name is one part of an address, whatever it holds; and of hostile titles, branches
+    and comments nothing leaves the event.
+    """
+    hostile = "$(touch owned) `id` ${{ github.token }} <img src=x> @everyone\n::x::"
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(title=hostile, head={"sha": HEAD, "ref": hostile, "label": hostile})
+    pull["base"]["ref"] = STRANGE
+    step.github.merge_bases |= {STRANGE: OLDER, "main": NEXT}
+    event = step.comment(f"/bench {HEAD}\n{hostile}")
+    event["issue"]["title"] = event["repository"]["description"] = hostile
+    step.set_event(event)
+    result = step("slash")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "dispatched: the comparison was started\n"
+    inputs = {"pr": "12", "head": HEAD, "base": OLDER}
+    expected = {"workflow": "bench.yml", "ref": "main", "inputs": inputs}
+    assert step.github.dispatches == [expected]
+    (body,) = step.ours()
+    assert body.endswith(QUEUED.rstrip())
+    dispatch = "/actions/workflows/bench.yml/dispatches"
+    assert step.requests("POST") == ["/issues/12/comments", dispatch]
+    assert "dispatched" in step.summary
+    text = json.dumps([step.github.dispatches, step.ours(), step.summary])
+    for part in ("touch", "img", "everyone", "::x", "github.token"):
+        assert part not in text
+
+
+ASKED: Final = f"/bench {HEAD}"
+NO_COMMIT: Final = "refused: The request does not name a full commit"
+NO_COMMAND: Final = "ignored: the comment does not begin with /bench"
+NO_REQUEST: Final = "ignored: it is not a person's new comment on a pull request"
+STRANGER: Final = "refused: only people with write permission"
+UNGUARDED: Final = "refused: The environment `bench` has no required reviewers"
+
+REQUESTS: Final[list[tuple[str, str, Table, str]]] = [
+    # Comment, its author, what else is so, and what the verb says.
+    *((f"/bench {words}", "alice", {}, NO_COMMIT)
+      for words in ("main", HEAD[:39], f"{HEAD} --control", f"{HEAD};id")),
+    (ASKED, "alice", {"pull": {"head": {"sha": NEXT}}},
+     "refused: `aaaaaaaaaaaa` is not the head of this pull request"),
+    (ASKED, "alice", {"pull": {"state": "closed"}}, "refused: The pull request is not open."),
+    (ASKED, "alice", {"pull": {"base": {"sha": HEAD, "ref": "main"}}},
+     "refused: The commit is in the base branch already"),
+    (ASKED, "alice", {"environment": None}, UNGUARDED),
+    (ASKED, "alice", {"environment": {"protection_rules": [{"type": "wait_timer"}]}}, UNGUARDED),
+    *((ASKED, login, {}, STRANGER) for login in ("mallory", "rita")),
+    *((body, "alice", {}, NO_COMMAND)
+      for body in (f"> {ASKED}", f"\n{ASKED}", f"/benchmark {HEAD}")),
+    *((ASKED, "alice", {"event": event}, NO_REQUEST)
+      for event in ({"action": "edited"}, {"sender": {"login": "ada"}}, {"issue": {"number": 12}})),
+    *((ASKED, login, {}, NO_REQUEST) for login in (BOT, "../../../x")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "login", "more", "said"), REQUESTS)
+def test_nothing_starts_but_what_somebody_with_rights_has_reviewed(
+    body: str, login: str, more: Table, said: str, step: Step
+) -> None:
+    """Only the whole newest commit: a branch would be whatever is pushed next.
+
+    The answer quotes nothing but what to ask for; strangers get none, and of comments that are none
+    of our business nobody is even asked.
+    """
+    step.github.permit(BOT, "write")
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(more.get("pull", {}))
+    if "environment" in more:
+        step.github.resources["environments/bench"] = more["environment"]
+    step.set_event(step.comment(body, login) | more.get("event", {}))
+    result = step("slash")
+    assert (result.code, result.out[: len(said)]) == (0, said)
+    assert step.github.dispatches == []
+    if said.startswith("ignored"):
+        assert step.github.requests == []
+    if said.startswith("ignored") or said == STRANGER:
+        assert step.requests("POST") == []
+        return
+    (answer,) = step.ours()
+    assert f"### duetbench: not started\n\n{said.removeprefix('refused: ')}" in answer
+    hint = f"requests it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
+    possible = not {"state", "base"} & more.get("pull", {}).keys()
+    assert answer.count("/bench") == answer.count(hint) == possible
+
+
+@pytest.mark.parametrize(
+    ("fault", "answers"),
+    [
+        ({"method": "POST", "path": "dispatches", "status": 404}, 1),
+        ({"path": "permission", "status": 500, "times": -1}, 0),
+    ],
+)
+def test_what_could_not_be_started_is_not_left_queued(
+    fault: dict[str, Any], answers: int, step: Step
+) -> None:
+    step.comment(ASKED)
+    step.github.fail(**fault)
+    assert step("slash").code == 4
+    assert (step.github.dispatches, len(step.ours())) == ([], answers)
+    for body in step.ours():
+        assert "### duetbench: no result" in body
+        assert "The reason: it could not start." in body

@@ -112,9 +112,10 @@ APP = "apps/short/short.py"
 
 @pytest.mark.long
 def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One comment: the report, or where nothing comes of it, the reason."""
+    """One comment: a placeholder, then the report; where nothing comes of it, the reason."""
     need("act")
     with set_stage(tmp_path, monkeypatch) as (stage, _):
+        stage.github.permit("maintainer", "write")
         fork = tmp_path / "fork"
         subprocess.run(["git", "clone", "--quiet", stage.remote, fork], check=True)
         base, app = git(stage.tree, "rev-parse", "main"), (fork / APP).read_text()
@@ -133,7 +134,13 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
             return str(body)
 
         head = propose(**{APP: f"{app}\nCHANGED = True\n"})
+        event = stage.github.comment_event(PULL, "maintainer", f"/bench {head}")
+        event["issue"]["title"] = NASTY
+        requests = stage.act("slash.yml", "issue_comment", event)
+        assert requests.results == {"answer": "success"}, requests.text
+        assert "duetbench: queued" in said()
         inputs = {"pr": str(PULL), "head": head, "base": base}
+        assert stage.github.dispatches[-1]["inputs"] == inputs
         budget, result = (
             {"DUETBENCH_BUDGET": "5s"},
             dict.fromkeys(("approve", "run", "report"), "success"),

@@ -21,6 +21,7 @@ from tiny_index import Server
 
 BOT = "github-actions[bot]"
 Table = dict[str, Any]
+GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
 
 
 @dataclass
@@ -81,12 +82,13 @@ class FakeGitHub:
         self.uploads = uploads
         self.requests: list[str] = []  # method and path of each
         # What GET answers at paths of the repository; "" is the repository itself.
-        self.resources: dict[str, Any] = {}
+        self.resources: dict[str, Any] = {"environments/bench": GUARDED}
         # Branch → merge base of every head; otherwise the base of the branch's pull request. The
         # merge base of a commit is the commit.
         self.merge_bases: dict[str, str] = {}
         self.issues: list[Table] = []
         self.comments: list[Table] = []
+        self.dispatches: list[Table] = []
         self.artifacts: list[Table] = []
         self.tokens_elsewhere: list[str | None] = []  # tokens that the host of archives got
         self._faults: list[Fault] = []
@@ -98,6 +100,10 @@ class FakeGitHub:
 
     def fail(self, **what: Any) -> None:
         self._faults.append(Fault(**what))
+
+    def permit(self, login: str, permission: str) -> None:
+        """Give an account admin, write or read; nobody else is known."""
+        self.resources[f"collaborators/{login}/permission"] = {"permission": permission}
 
     def add_pull(self, number: int, head: str, base: str) -> Table:
         """Open a pull request; a second call with the same number moves its head."""
@@ -117,6 +123,17 @@ class FakeGitHub:
         }
         self.comments.append(comment)
         return comment
+
+    def comment_event(self, number: int, login: str, body: str) -> Table:
+        """Add a comment to a pull request; return the event that a workflow gets."""
+        comment = self.say(number, login, body)
+        return {
+            "action": "created",
+            "comment": comment,
+            "sender": comment["user"],
+            "issue": {"number": number, "title": "A title", "pull_request": {"url": "x"}},
+            "repository": {"full_name": self.repository, "default_branch": "main"},
+        }
 
     def leave(self, run: int, name: str, data: bytes) -> Table:
         artifact = {"id": next(self._ids), "run": run, "name": name, "expired": False, "data": data}
@@ -198,6 +215,9 @@ class FakeGitHub:
                 return self.issues[-1]
             case ["POST", "issues", number, "comments"]:
                 return self.say(int(number), BOT, values["body"])
+            case ["POST", "actions", "workflows", file, "dispatches"]:
+                self.dispatches.append({"workflow": file, **values})
+                return ""
             case ["DELETE", "issues", "comments", number]:
                 kept = [entry for entry in self.comments if entry["id"] != int(number)]
                 was_there = len(kept) < len(self.comments)

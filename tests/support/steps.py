@@ -93,6 +93,12 @@ class Step:
     def comments(self) -> list[Table]:
         return self.github.comments_of(12)
 
+    def comment(self, body: str, login: str = "alice") -> Table:
+        """Add a comment to the pull request, and make it the event of this step."""
+        event = self.github.comment_event(12, login, body)
+        self.set_event(event)
+        return event
+
     def set_event(self, event: Table) -> None:
         path = self.folder / "event.json"
         path.write_text(json.dumps(event), "utf-8")

@@ -21,6 +21,7 @@ VERBS: Final[Table] = {
     "reference": ("reference", "Write the reference page of docs/ and the schemas of results/."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "announce": ("github", "Keep one issue per confirmed change."),
+    "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "comment": ("github", "Comment on a pull request with what the started comparison found."),
     "sandbox": ("github", "Run a command where untrusted code may run."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),

@@ -17,7 +17,7 @@ from duetbench.core.model import Run, StackRecord
 from duetbench.host import files, paths
 from duetbench.host.console import Console, write_summary
 from observatory.cli.options import ResultsOption, report
-from observatory.github import incoming, issues, sandbox
+from observatory.github import incoming, issues, requests, sandbox
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change
@@ -102,8 +102,23 @@ def sandbox_command(
         raise Exit(code)
 
 
+def slash_command() -> None:
+    """Answer a comment that may say `/bench COMMIT`, and start the comparison if it is allowed.
+
+    $ observatory slash
+
+    The comparison starts if somebody with write permission names the full commit that is the pull
+    request's head, which they have reviewed: its code will run on the measuring machine.
+
+    Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
+    way; 4: GitHub could not be reached.
+    """
+    with GitHub(Context(os.environ)) as github:
+        report([requests.answer(github)], "### /bench")
+
+
 def comment_command() -> None:
-    """Comment on a pull request with the comparison that the workflow `Bench` was started for.
+    """Comment on a pull request with the comparison that was asked for by `/bench COMMIT`.
 
     $ observatory comment
 
@@ -121,20 +136,11 @@ def comment_command() -> None:
             text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
             body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
-            problem, body = error, failed(head, context.run_url, str(error))
+            problem, body = error, requests.failed(head, context.run_url, str(error))
         Console().say(" ".join(comments.publish(github, int(inputs["pr"]), comments.KIND, body)))
         write_summary(body)
     if problem:
         raise problem
-
-
-def failed(head: str, url: str, reason: str) -> str:
-    """Return the comment for a comparison without a result, and the reason."""
-    return (
-        f"### duetbench: no result\n\nThe comparison of `{head[: comments.DIGITS]}` failed, which "
-        f"says nothing about the change. The reason: {comments.plain(reason).rstrip('.')}. "
-        f"[The log]({url}) has the details."
-    )
 
 
 def announce_command(results: ResultsOption = None) -> None:
