@@ -16,9 +16,10 @@ from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Run
 from duetbench.load.summary import summarise
-from observatory.cli.experiments import findings_command
+from observatory.cli.findings import findings_command
 from observatory.matrix.published import Published
 from observatory.show.claims import Answer, check
+from observatory.show.tables import of_cases
 
 pytestmark = pytest.mark.long
 
@@ -125,6 +126,30 @@ def test_what_was_not_measured_is_never_claimed() -> None:
     ):
         answer = said(runs=runs)
         assert (answer.verdict, answer.ours, answer.reason) == ("not measured", None, reason)
+
+
+def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() -> None:
+    """95, 100 and 105 with a failed launch; without the GIL nothing; then what no table selects."""
+    layout = {"title": "Main", "select": ["demo/x/*"], "keys": ["python"]}
+    tables = [{**layout, "columns": ["throughput"]}]
+    about = Published.model_validate({**published().model_dump(), "tables": tables})
+    wrong = [synthetic.failed(FREE, n, FlagName.WRONG_ANSWER, "found c") for n in range(3)]
+    failed = CaseResult(case=synthetic.make_case(FREE, python="3.14t"), launches=tuple(wrong))
+    measured = run({GIL: [95.0, 100.0, 105.0], "demo/io": [7.0]})
+    measured = measured.model_copy(update={"results": (*measured.results, failed)})
+    made = of_cases([*summarise(measured).cases.values()], about)
+    rows = [
+        (*row.keys[:1], cell.ours, cell.interval, cell.published)
+        for table in made
+        for row in table.rows
+        for cell in row.cells[:1]
+    ]
+    assert rows == [
+        ("3.14", "99.9/s", "±13 %", "5.00/s"),
+        ("3.14t", "failed", "", "10.0/s"),
+        ("io", "7.00/s", "", ""),
+    ]
+    assert "3 of 3 launches failed: wrong_answer: found c" in made[0].notes[-1]
 
 
 def compared(

@@ -37,16 +37,6 @@ def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
     )
 
 
-def test_a_case_on_another_interpreter_keeps_its_server() -> None:
-    """Only comparisons serve it on 3.15t; without `granian` the id is that of uvicorn's case."""
-    (case,) = [c for c in all_cases() if c.id == "gil-endpoints/async_cpu/py3.14t/granian"]
-    other = case.id.replace("3.14t", "3.15t")
-    moved = case_names.of(case.model_copy(update={"id": other, "python": "3.15t"}))
-    assert (moved.id, moved.server, moved.python) == (
-        other, "Granian", "Python 3.15t (free-threaded)",
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("metric", "moved", "said"),
     [

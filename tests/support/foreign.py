@@ -15,7 +15,7 @@ from duetbench import __version__
 from duetbench.core.comparison import Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
-from observatory.measure import asv_runs
+from observatory.measure import asv_plugin
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import Points
@@ -76,7 +76,7 @@ def shard_run(number: int, **changes: Any) -> Run:
 def inside(**changes: Any) -> dict[str, Any]:
     """Results of asv in one environment at the commit: three figures, one of them missing."""
     document = record("asv")
-    document["params"] |= asv_runs.profile(MACHINES[0])
+    document["params"] |= asv_plugin.profile(MACHINES[0])
     return {**document, "commit_hash": COMMIT, "date": DATE, **changes}
 
 
