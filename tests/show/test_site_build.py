@@ -26,20 +26,17 @@ def text_of(folder: Path, name: str = "") -> str:
     return sites.read(folder / "site" / name / "index.html").text
 
 
-@pytest.fixture(scope="module", params=["reference", "world", "past"])
+@pytest.fixture(scope="module", params=["reference", "world"])
 def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
-    """The site of the committed results, of a small world, and of five made-up years."""
-    if request.param == "past":
-        return once("past", site_builds.history) / "site"
+    """The site of the committed results, and of a small world."""
+    if request.param == "world":
+        return once("world", site_builds.build_world) / "site"
 
     def fill(folder: Path) -> None:
-        if request.param == "world":
-            site_builds.world(folder)
-        else:
-            (folder / "results").symlink_to(reference_results)
+        (folder / "results").symlink_to(reference_results)
         assert sites.build_site(folder) == ()
 
-    return once(f"built-{request.param}", fill) / "site"
+    return once("built-reference", fill) / "site"
 
 
 def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:

@@ -41,7 +41,7 @@ PAGES = (
 
 @pytest.fixture(scope="module")
 def world(once: Once) -> Site:
-    return site_builds.gather_site(once("world", site_builds.world))
+    return site_builds.gather_site(once("world", site_builds.build_world))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,4 @@
-"""Made-up nights of one machine: with planted changes, gaps and failures; the same at each call.
-
-They serve tests of detection, and sites with years of nights.
-"""
+"""Made-up nights of one machine: with planted changes, gaps and failures; the same at each call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
