@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import pytest
 
 import foreign
 import synthetic
-from disks import BALLAST, small_disk
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
@@ -115,24 +115,27 @@ def test_a_power_cut_leaves_a_whole_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert last == (tmp_path, True)
 
 
-def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
-    """ENOSPC for real; when space has been made, saving goes on."""
+def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOSPC by the kernel's full device; when space has been made, saving goes on."""
     small, large = (run_at("2026-11-20T09:00:00Z", cases=n, status="partial") for n in (1, 40))
     whole = large.model_copy(update={"status": "complete"})
-    disk = tmp_path / "tiny"
-    disk.mkdir()
-    with small_disk(disk) as fill:
-        saved = files.save(disk, small)
-        before = saved.read_bytes()
-        fill()
+    saved = files.save(tmp_path, small)
+    before, real = saved.read_bytes(), tempfile.mkstemp
+
+    def full(*arguments: Any, **named: Any) -> tuple[int, str]:
+        handle, name = real(*arguments, **named)
+        os.close(handle)
+        return os.open("/dev/full", os.O_WRONLY), name
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "mkstemp", full)
         for run in (large, whole):
             with pytest.raises(RecordError, match=r"No space left.*free some space") as caught:
-                files.save(disk, run)
+                files.save(tmp_path, run)
             assert saved.parent.name in str(caught.value)
-        assert saved.read_bytes() == before
-        assert {p.name for p in disk.rglob("*") if p.is_file()} == {BALLAST, saved.name}
-        (disk / BALLAST).unlink()
-        assert files.save(disk, whole).exists()
+    assert saved.read_bytes() == before
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [saved.name]
+    assert files.save(tmp_path, whole).exists()
 
 
 def document() -> dict[str, Any]:
