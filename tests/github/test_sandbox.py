@@ -289,17 +289,12 @@ sys.exit(3)
     ("script", "reason"),
     [
         ("os.truncate(os.open('out', 66), 2 << 30)", "expected at most 8,000,000 bytes per"),
-        ("open('out/x\\n::x', 'w')", "the name 'out/x\\n::x'"),
-        ("os.symlink('/etc', 'out')", None),
+        ("os.mkdir('out')\nopen('out/x\\n::x', 'w')", "the name 'out/x\\n::x'"),
     ],
 )
-def test_what_is_no_set_of_plain_files_stays_inside(script: str, reason: str | None) -> None:
-    folder = "" if "'out'" in script else "os.mkdir('out')\n"
-    if reason is None:
-        assert run(f"{folder}{script}") == 0
-    else:
-        with pytest.raises(ArtifactError, match=re.escape(reason)):
-            run(f"{folder}{script}")
+def test_what_is_no_set_of_plain_files_stays_inside(script: str, reason: str) -> None:
+    with pytest.raises(ArtifactError, match=re.escape(reason)):
+        run(script)
     assert [*map(str, Path().iterdir())] == ["attack.py"]
 
 
