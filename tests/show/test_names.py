@@ -4,13 +4,10 @@ from collections import Counter
 
 import pytest
 
-import synthetic
 from bench import all_cases
 from duetbench.app import case_names
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.quoting import sentence
-from observatory.store.change import SeriesName
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
@@ -61,9 +58,3 @@ def test_a_case_on_another_interpreter_keeps_its_server() -> None:
 )  # fmt: skip
 def test_a_move_is_said_in_plain_words(metric: str, moved: Interval, said: str) -> None:
     assert f"{formats.movement(metric, moved)} ({formats.within(moved)})" == said
-
-
-def test_a_change_is_a_sentence() -> None:
-    series = SeriesName(machine="m", case=JSON, metric="pss_steady")
-    text = sentence(synthetic.change_record(series=series))
-    assert text == "A JSON response from FastAPI needs 3.1 % more memory (2.5…3.7 %)"

@@ -1,8 +1,6 @@
 """Charts: figures where arithmetic puts them, and scripts that agree with the Python here."""
 
 import json
-import random
-from functools import partial
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,8 +10,7 @@ from bench import PROJECT
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.report import formats
-from observatory.show.site.words import environment, logarithmic, times
+from observatory.show.site.words import environment, logarithmic
 
 BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
 
@@ -37,22 +34,6 @@ def test_statements_share_an_axis_that_one_far_figure_does_not_stretch() -> None
     place = logarithmic([0.5, 2.0, 16.0])
     assert [place(ratio) for ratio in (1, 2, 1 / 4, 16, 0)] == [50, 72.5, 5, 97.25, 2.75]
     assert logarithmic([0.5, 2.0])(2) == 95
-
-
-def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
-    source = random.Random(5)
-    values = [10 ** source.uniform(-3, 3) for _ in range(400)] + [1.0, 0.9996, 1e-3, 99.96]
-    ends = [(1.0, 0.98, 1.02), (1.0, 0.5, 2.0), (1.0, 1.0, 1.0), (3.0, 2.9, 3.3)]
-    actual = sites.node(
-        """
-        const { interval, times } = await import(js + "/formats.js");
-        result = [given.values.map(times),
-                  given.ends.map(([mean, low, high]) => interval(mean, low, high))];
-        """,
-        {"values": values, "ends": ends},
-    )
-    spread = partial(formats.spread, times)
-    assert actual == [[*map(times, values)], [spread(Interval(*item)) for item in ends]]
 
 
 def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_only() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 import synthetic
 from bench import Bench, make_checkout
-from duetbench.app import stacks
 from duetbench.ci import actions
-from duetbench.core.errors import DeclarationError, FlagName, SetupError
+from duetbench.core.errors import DeclarationError, FlagName
 from duetbench.core.model import Case, CaseResult, Launch, Plan, Run
 from duetbench.host import files, machine
 from observatory.store import night as nights
@@ -91,19 +90,6 @@ def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
     bench.patch.setenv("DUETBENCH_ROOT", str(root))
     with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(f"\n[tool.observatory.fleet]\n{table}")
-
-
-@pytest.mark.real
-def test_measuring_makes_the_environments_of_new_locks(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A sandbox has none of a night's locks, and runs nothing before this.
-    def make(stack: Any, python: Any, _narrator: object) -> None:
-        raise SetupError(f"asked for {stack.name} on {python.name}")
-
-    monkeypatch.setattr(stacks, "make_environment", make)
-    result = bench.run("right")
-    assert (result.code, "asked for current on 3.14" in result.err) == (4, True), result
 
 
 @pytest.mark.real
