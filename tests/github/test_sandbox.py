@@ -233,8 +233,10 @@ def test_what_is_left_behind_ends_with_the_command() -> None:
     assert (left(), scratch()) == ([], before)
 
 
-@pytest.mark.parametrize("script", [SAVE, STUBBORN], ids=["that saves", "that is stubborn"])
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("script", "first"),
+    [(SAVE, signal.SIGINT), (STUBBORN, signal.SIGINT), (SAVE, signal.SIGKILL)],
+)
 def test_a_cancelled_step_saves_what_it_has(
     tmp_path: Path, script: str, first: signal.Signals
 ) -> None:
