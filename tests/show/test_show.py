@@ -182,23 +182,9 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("state_home")
-def test_comparisons_go_by_their_ids(checkout: Path) -> None:
-    interrupted = "20261121T120000Z-compare-cccccccc"
-    save_comparison(a_comparison(), checkout / "results")
-    save_comparison(a_comparison(id=interrupted, status="partial"))
-    assert "Partial: " not in called(["show", COMPARED])
-    assert "Partial: " in called(["show", "Z-compare-ccc"])
-    # The newest of any kind is the latest.
-    assert called(["show"]) == called(["show", interrupted])
-    any_of = f"could be any of .*{COMPARED}.*; be more specific"
-    refused(UsageError, any_of, "show", "Z-compare-")
-    refused(UsageError, f"no result has the name 'x'.*{COMPARED}", "show", "x")
-    none = f"no result has the name 'x-compare-y'.*{interrupted}"
-    refused(UsageError, none, "show", "x-compare-y")
-
-
-@pytest.mark.usefixtures("state_home")
-def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparisons_go_by_their_ids_and_the_latest_is_of_this_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other one's is newer, and goes by its id."""
     for place, day in (("shop", 20), ("books", 21)):
         root = tmp_path / place
@@ -210,3 +196,10 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
     assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
+    assert "Partial: " not in called(["show"])
+    save_comparison(a_comparison(id="20261122T120000Z-compare-shop2", status="partial"))
+    assert "Partial: " in called(["show", "shop2"])
+    any_of = "could be any of .*compare-shop.*; be more specific"
+    refused(UsageError, any_of, "show", "Z-compare-")
+    for name in ("x", "x-compare-y"):
+        refused(UsageError, f"no result has the name '{name}'.*compare-shop2", "show", name)
