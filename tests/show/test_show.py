@@ -37,8 +37,14 @@ def demo_run() -> Run:
     gil, ft, other = (
         synthetic.make_case(f"demo/{name}") for name in ("json/py3.14", "json/py3.14t", "io")
     )
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
-    figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
+    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 0.20 cores")
+    figures = [
+        {
+            "server_cpu_per_request": 163e-6, "throughput": rate, "response_p50": 0.0556,
+            "response_p99": 0.081, "pss_steady": 45e6,
+        }
+        for rate in (90, 100, 110)
+    ]  # fmt: skip
     good = [synthetic.ok(gil.id, n, row, *[noise] * (n == 1)) for n, row in enumerate(figures)]
     wrong = FlagName.WRONG_ANSWER, "expected a | b, found c"
     bad = [synthetic.failed(ft.id, number, *wrong) for number in range(3)]
@@ -72,24 +78,13 @@ def called(arguments: Sequence[str]) -> str:
 
 def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
     """In brief, of one case and of several with a failure; and with all figures."""
-    cases = [synthetic.make_case(f"demo/{name}/py3.14") for name in ("json", "io")]
-    figures = {
-        "server_cpu_per_request": 163e-6, "throughput": 957.0, "response_p50": 0.0556,
-        "response_p99": 0.081, "pss_steady": 45e6,
-    }  # fmt: skip
-    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 1.60 cores")
-    launches = (
-        synthetic.ok(cases[0].id, 0, figures, noise),
-        synthetic.failed(cases[1].id, 0, FlagName.NOT_READY, "it ended"),
-    )
-    results = [
-        CaseResult(case=case, launches=(launch,))
-        for case, launch in zip(cases, launches, strict=True)
-    ]
     text = io.StringIO()
     console = Console(file=text, width=120, highlight=False)
+    brief = [
+        case.model_copy(update={"launches": case.launches[1:2]}) for case in demo_run().results
+    ]
     for n in (1, 2):
-        print_cases(console, synthetic.make_run(results[:n]).model_copy(update={"launches": 1}))
+        print_cases(console, demo_run().model_copy(update={"results": brief[:n], "launches": 1}))
         console.print()
     print_run(console, demo_run())
     assert_golden("answers/run.txt", "\n".join(map(str.rstrip, text.getvalue().splitlines())))
