@@ -1,8 +1,7 @@
 """Detection: levels and steps in series that were made up, judged by duets that measure nothing."""
 
 import math
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,25 +61,6 @@ def test_two_points_after_a_release_are_a_candidate() -> None:
     assert step.ratio == pytest.approx(1.02, abs=1e-3)
     # Two points and twenty: √(1/2 + 1/20) · 1.96 · 0.4 % = 0.58 % on either side.
     assert step.within == pytest.approx((1.0141, 1.0259), abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("changed", "error", "explained"),
-    [
-        (19, 0.03, True), (21, 0.03, True), (18, 0.03, False), (23, 0.03, False),
-        # It is so high above the scatter that it was that night, and no other.
-        (20, 0.004, True), (21, 0.004, False),
-    ],
-)  # fmt: skip
-def test_a_step_may_be_seen_a_night_early_or_late(
-    changed: int, error: float, explained: bool
-) -> None:
-    """The stack changed within a night of it; farther away it was something else."""
-    versions = ["1"] * changed + ["2"] * (26 - changed)
-    figures = ratios((20, 1.0), (6, 1.1), scatter=0.001)
-    made = table({"x/a": figures}, versions, error=error)
-    assert len(detect([made]).candidates) == int(explained)
-    assert [*steps(made)]
 
 
 LATE: Final = {150: ((0,), 1.08), 170: ((1, 2), 0.9), 195: ((3,), 1.05)}
@@ -376,33 +356,6 @@ def test_equal_locks_have_no_steps() -> None:
         actual = [fit(source.normal(0, 0.004, points).tolist(), [0.004] * points)
                  for _ in range(100)]  # fmt: skip
         assert sum(len(pieces) - 1 for pieces in actual) <= most
-
-
-def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() -> None:
-    """The runs have other names by then, and the order of these tells nothing."""
-    versions = ["1"] * 10 + ["2"] * 12
-    made = table({"x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4)}, versions, error=0.004)
-    nights = [
-        night.model_copy(
-            update={
-                "origin": "backfill",
-                "when": datetime(2026, 1, place + 1, tzinfo=UTC),
-                "id": f"20260{9 - place // 4}-{place}",
-            }
-        )
-        for place, night in enumerate(made.files)
-    ]
-    made = replace(made, files=tuple(nights))
-    (item,) = detect([made]).candidates
-    assert (item.base.as_of, item.head.as_of) == ("2026-01-10", "2026-01-11")
-    record = recorded("open", 1.05, 10)
-    for dates, known in ((("2026-01-08", "2026-01-15"), 1), (("2026-01-11", "2026-01-20"), 0)):
-        base, head = (
-            state.model_copy(update={"as_of": date})
-            for state, date in zip((record.base, record.head), dates, strict=True)
-        )
-        judged = record.model_copy(update={"id": "earlier", "base": base, "head": head})
-        assert detect([made], (judged,)).known == known
 
 
 def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor() -> None:
