@@ -39,13 +39,9 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def world(once: Once) -> Site:
-    return site_builds.gather_site(once("world", site_builds.build_world))
-
-
-@pytest.fixture(scope="module")
-def texts(world: Site) -> Mapping[str, str]:
-    return site_builds.texts(world)
+def texts(once: Once) -> Mapping[str, str]:
+    folder = once("world", site_builds.build_world)
+    return site_builds.texts(site_builds.gather_site(folder))
 
 
 def test_pages_read_as_they_did(texts: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from anchored_files import of, ratio
-from bench import Bench, make_checkout
+from bench import make_checkout
 from comparing import BETTER, OPEN, SAME, comparison_of, judged_case, measured
 from detecting import (
     BUMPED,
@@ -38,6 +38,7 @@ from observatory.trend.candidates import detect, of_table, present, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
+from steps import Step
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
@@ -239,38 +240,26 @@ def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
     assert known.culprit is not None
 
 
-@pytest.fixture
-def command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Bench:
-    """The command line in a checkout with a history that was made up."""
-    root = make_checkout(tmp_path / "checkout")
-    for night in table({"x/c": ratios((20, 1.0), (6, 1.05))}, [*"3" * 20, *"4" * 6]).files:
-        files.save(root / "results", night)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    return Bench(root, tmp_path, "detecting", capsys, monkeypatch)
-
-
 @pytest.mark.long
-def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
+def test_the_command_finds_hands_on_and_closes(step: Step) -> None:
     """Candidates as a file and a matrix; changes that were undone are closed."""
-    results, folder = command.root / "results", command.folder
-    for record in (recorded("open", 1.10, 9), recorded("closed", 0.91, 15)):
-        files.save(results, record)
+    folder, root = step.folder, make_checkout(step.folder / "checkout")
+    made = table({"x/c": ratios((20, 1.0), (6, 1.05))}, [*"3" * 20, *"4" * 6])
+    for item in (*made.files, recorded("open", 1.10, 9), recorded("closed", 0.91, 15)):
+        files.save(root / "results", item)
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "GITHUB_OUTPUT"):
+        step.set(**{name: str(folder / name)})
+    step.set(DUETBENCH_ROOT=str(root))
     file = folder / "candidates.json"
-    result = command("observatory", "detect", "--output", file)
+    result = step("detect", "--output", file)
     assert result.code == 0, result
     actual = files.read(Candidates, file)
     assert actual.candidates
     assert "closed: change-9-a: " in result.out
-    assert files.read(Change, results / "changes" / "change-9-a.json").status == "closed"
-    assert f'["{MACHINE}"]' in (folder / "output").read_text().splitlines()
-    assert actual.candidates[0].id in (folder / "summary.md").read_text()
-    result = command("observatory", "confirm", file, "--results", folder / "out")
+    assert files.read(Change, root / "results/changes/change-9-a.json").status == "closed"
+    assert f'["{MACHINE}"]' in (folder / "GITHUB_OUTPUT").read_text().splitlines()
+    assert actual.candidates[0].id in step.summary
+    result = step("confirm", file, "--results", folder / "out")
     assert result.code == 0, result
     assert f"other candidates wait for {MACHINE}" in result.err
     assert "no candidate on this machine" in result.out

@@ -3,9 +3,8 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
@@ -27,15 +26,21 @@ from tiny_index import serving, serving_beta
 LOCK = "apps/stacks/one.txt"
 
 
+def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Lay out a checkout of two cases, with a cache and state of its own."""
+    borrow_cache(folder / "cache", patch)
+    root = make_tiny(folder / "tiny")
+    patch.setenv("DUETBENCH_ROOT", str(root))
+    patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    return root
+
+
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository whose stack was locked at the end of January, in its only commit."""
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
+    root = lay_out(tmp_path, monkeypatch)
     declared = root / "apps" / "tiny" / "experiment.toml"
     declared.write_text(declared.read_text().replace("quick", "nightly"))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
         renew_locks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
@@ -54,10 +59,6 @@ def between(commits: Sequence[str], base: StackState, head: StackState) -> Chang
     first, second = commits
     update = {"base": base, "head": head, "base_commit": first, "head_commit": second}
     return made.model_copy(update=update)
-
-
-def making(instruments: object) -> Any:
-    return lambda: instruments
 
 
 @pytest.mark.real
@@ -127,47 +128,34 @@ class Ratios:
         return "not counted"
 
 
-@pytest.fixture
-def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
-    """Two locks of a stack in which three packages moved, two of them only together."""
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
-    needs = '"gamma", "wrap", "core"'
+@pytest.mark.real
+def test_a_release_is_found_between_two_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three packages that moved, two only together; duets are made up.
+
+    The locks between are resolved, and their sides really prepared.
+    """
+    root, locks, ratios = lay_out(tmp_path, monkeypatch), list[str](), Ratios()
     file = root / "apps" / "pyproject.toml"
-    file.write_text(file.read_text().replace('"alpha"', needs))
+    file.write_text(file.read_text().replace('"alpha"', '"gamma", "wrap", "core"'))
     write(root, "apps/tiny/dependent.py", "import core, gamma, wrap\n\napp = core\n")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    actual = []
+    monkeypatch.setattr(comparison, "Real", lambda: ratios)
+
+    def find(base: str, head: str) -> Cause:
+        case = "tiny/dependent/py3.14"
+        return causes.search_locks(Checkout(root), "one", (base, head), case, 6000.0, QUIETLY, CPU)
+
     with serving(monkeypatch, tmp_path / "uv") as index:
         for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
             for name in ("gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
-            actual.append(text)
-            write(root, "apps/stacks/one.txt", text)
-        yield actual[0], actual[1]
-
-
-DEPENDENT: Final = "tiny/dependent/py3.14"
-
-
-@pytest.mark.real
-def test_a_release_is_found_between_two_locks(
-    locks: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The locks between are resolved, and their sides really prepared; duets are made up."""
-    here = Checkout(tmp_path / "tiny")
-
-    def find(base: str, head: str, ratios: Ratios) -> Cause:
-        monkeypatch.setattr(comparison, "Real", making(ratios))
-        return causes.search_locks(here, "one", (base, head), DEPENDENT, 6000.0, QUIETLY, CPU)
-
-    with pytest.raises(UsageError, match="same versions"):
-        find(locks[0], locks[0], Ratios())
-    ratios = Ratios()
-    cause = find(*locks, ratios)
+            locks.append(Checkout(root).resolve("one", day + timedelta(days=5)))
+            write(root, "apps/stacks/one.txt", locks[-1])
+        with pytest.raises(UsageError, match="same versions"):
+            find(locks[0], locks[0])
+        cause = find(*locks)
     assert ratios.first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(item.package, item.previous, item.version) for item in share.releases] == [
