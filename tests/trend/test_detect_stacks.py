@@ -23,8 +23,6 @@ from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
-LOCK = "apps/stacks/one.txt"
-
 
 def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     """Lay out a checkout of two cases, with a cache and state of its own."""
