@@ -9,29 +9,12 @@ from duetbench.app import case_names
 from duetbench.core.units import Interval
 from duetbench.report import formats
 
-JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
-
 
 def test_every_declared_case_has_a_name_of_its_own() -> None:
     actual = {case.id: case_names.name(case.id) for case in all_cases()}
     assert [case for case, name in actual.items() if not name.known] == []
     assert [name for name, many in Counter(map(str, actual.values())).items() if many > 1] == []
     assert not [name for name in map(str, actual.values()) if "{" in name]
-
-
-def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
-    name = case_names.name(JSON)
-    assert str(name) == (
-        "A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), 128 connections"
-    )
-    assert name.variant == "Granian, Python 3.14t (free-threaded), 128 connections"
-    assert str(case_names.name("gil-endpoints/sync_sleep/py3.14/open")) == (
-        "Blocking for 3 s in FastAPI's threads on Uvicorn, Python 3.14, 10 requests/s, "
-        "each on schedule"
-    )
-    assert str(case_names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
-        "A list of 20 objects from FastAPI with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
-    )
 
 
 def test_a_case_on_another_interpreter_keeps_its_server() -> None:
