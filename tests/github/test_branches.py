@@ -137,6 +137,21 @@ def test_the_branch_of_the_locks_follows_the_code(here: Place, tmp_path: Path) -
     assert git(later.folder, "show", f"HEAD:{LOCK}") == "beta==9"
 
 
+def test_two_nights_at_once_make_one_line(here: Place) -> None:
+    """Who is late begins again from what the other has pushed."""
+    theirs = here.clone("theirs")
+    script = PROJECT / "scripts" / "branches.sh"
+    other = f"cd {theirs.folder} && touch ../began && sh {script} locks >&2"
+    version = "$([ $PWD = " + str(theirs.folder) + " ] && echo 1.5 || echo 2.0)"
+    programs(
+        here.origin,
+        f"[ -e ../began ] || ({other})\necho beta=={version} >{LOCK}; echo one: beta {version}",
+    )
+    here.done("locks")
+    bodies = git(here.origin, "log", "--first-parent", "--format=%b", STACK).split("\n")
+    assert [line for line in bodies if line] == ["one: beta 2.0", "one: beta 1.5"]
+
+
 def test_what_is_kept_is_cloned_and_nothing_is_kept_twice(here: Place) -> None:
     here.done("history")
     here.done("keep", "Nothing")

@@ -10,7 +10,8 @@ from bench import PROJECT
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from observatory.show.site.words import environment, logarithmic
+from duetbench.report import formats
+from observatory.show.site.words import environment, logarithmic, times
 
 BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
 
@@ -57,6 +58,17 @@ def test_lines_begin_with_the_first_figure_and_are_interrupted_by_missing_ones_o
     xs, mean, limits = sites.node(script, given)
     assert (xs, mean) == ([2, 2.5, 3, 4, 5, 6], [1, "-", None, 1.1, None, 1.5])
     assert limits == pytest.approx([0.98 - 0.0024, 1.02 + 0.0024])
+
+
+def test_ratios_read_the_same_in_the_page_and_in_its_scripts() -> None:
+    values = [10 ** (n / 40) for n in range(-120, 121)] + [0.9996, 99.96]
+    ends = [(1.0, 0.98, 1.02), (1.0, 0.5, 2.0), (1.0, 1.0, 1.0), (3.0, 2.9, 3.3)]
+    script = """
+        const { interval, times } = await import(js + "/formats.js");
+        result = [given[0].map(times), given[1].map((ends) => interval(...ends))];
+    """
+    spread = [formats.spread(times, Interval(*item)) for item in ends]
+    assert sites.node(script, (values, ends)) == [[*map(times, values)], spread]
 
 
 def test_the_lock_of_npm_names_no_host() -> None:
