@@ -164,10 +164,11 @@ def test_nothing_is_judged_twice() -> None:
     (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
     earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
+    later = record.model_copy(update={"before_run": run_of(20), "after_run": run_of(21)})
     elsewhere = record.model_copy(
         update={"series": record.series.model_copy(update={"machine": "beta"})}
     )
-    for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
+    for records, known in (((record,), 1), ((earlier, later, elsewhere), 0), ((), 0)):
         actual = detect(made, records)
         assert (actual.known, len(actual.candidates)) == (known, 1 - known)
     for verdict, tries, known in (
