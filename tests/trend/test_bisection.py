@@ -227,25 +227,6 @@ def questions(items: int, culprits: int) -> int:
     return 1 + culprits * (1 + math.ceil(math.log2(items)) + 1)
 
 
-SIZES: Final = st.floats(0.02, 0.2) | st.floats(-0.15, -0.02)
-
-
-@settings(deadline=None)
-@given(st.dictionaries(st.integers(1, 30), SIZES, min_size=1, max_size=3))
-def test_of_30_packages_all_that_did_something_are_found(does: dict[int, float]) -> None:
-    """Each alone and with its size, by few questions, unless they cancel each other out."""
-    world, whole = World(does), multiplied(does, does)
-    if abs(math.log(whole)) < math.log1p(0.01):
-        return
-    cause = world.search("releases", 30, ["duets"])
-    assert len(world.looks) <= questions(30, len(cause.shares))
-    sizes = {item: share.interval.estimate for share in cause.shares for item in named(share)}
-    assert sizes == {item: pytest.approx(1 + does[item]) for item in sizes}
-    left = multiplied(does, does.keys() - sizes.keys())
-    assert abs(math.log(left)) < math.log1p(0.01)
-    assert cause.reason == ""
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.integers(1, 40), st.integers(1, 9), min_size=1, max_size=4))
 def test_of_40_commits_all_that_did_something_are_found(does: dict[int, int]) -> None:
