@@ -36,8 +36,14 @@ def demo_run() -> Run:
     gil, ft, other = (
         synthetic.make_case(f"demo/{name}") for name in ("json/py3.14", "json/py3.14t", "io")
     )
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
-    figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
+    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 0.20 cores")
+    figures = [
+        {
+            "server_cpu_per_request": 163e-6, "throughput": rate, "response_p50": 0.0556,
+            "response_p99": 0.081, "pss_steady": 45e6,
+        }
+        for rate in (90, 100, 110)
+    ]  # fmt: skip
     good = [synthetic.ok(gil.id, n, row, *[noise] * (n == 1)) for n, row in enumerate(figures)]
     wrong = FlagName.WRONG_ANSWER, "expected a | b, found c"
     bad = [synthetic.failed(ft.id, number, *wrong) for number in range(3)]
@@ -67,24 +73,13 @@ def called(arguments: Sequence[str]) -> str:
 
 def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
     """In brief, of one case and of several with a failure; and with all figures."""
-    cases = [synthetic.make_case(f"demo/{name}/py3.14") for name in ("json", "io")]
-    figures = {
-        "server_cpu_per_request": 163e-6, "throughput": 957.0, "response_p50": 0.0556,
-        "response_p99": 0.081, "pss_steady": 45e6,
-    }  # fmt: skip
-    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 1.60 cores")
-    launches = (
-        synthetic.ok(cases[0].id, 0, figures, noise),
-        synthetic.failed(cases[1].id, 0, FlagName.NOT_READY, "it ended"),
-    )
-    results = [
-        CaseResult(case=case, launches=(launch,))
-        for case, launch in zip(cases, launches, strict=True)
-    ]
     text = io.StringIO()
     console = Console(file=text, width=120, highlight=False)
+    brief = [
+        case.model_copy(update={"launches": case.launches[1:2]}) for case in demo_run().results
+    ]
     for n in (1, 2):
-        print_cases(console, synthetic.make_run(results[:n]).model_copy(update={"launches": 1}))
+        print_cases(console, demo_run().model_copy(update={"results": brief[:n], "launches": 1}))
         console.print()
     print_run(console, demo_run())
     assert_golden("answers/run.txt", "\n".join(map(str.rstrip, text.getvalue().splitlines())))
@@ -173,23 +168,9 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("state_home")
-def test_comparisons_go_by_their_ids(checkout: Path) -> None:
-    interrupted = "20261121T120000Z-compare-cccccccc"
-    save_comparison(a_comparison(), checkout / "results")
-    save_comparison(a_comparison(id=interrupted, status="partial"))
-    assert "Partial: " not in called(["show", COMPARED])
-    assert "Partial: " in called(["show", "Z-compare-ccc"])
-    # The newest of any kind is the latest.
-    assert called(["show"]) == called(["show", interrupted])
-    any_of = f"could be any of .*{COMPARED}.*; be more specific"
-    refused(UsageError, any_of, "show", "Z-compare-")
-    refused(UsageError, f"no result has the name 'x'.*{COMPARED}", "show", "x")
-    none = f"no result has the name 'x-compare-y'.*{interrupted}"
-    refused(UsageError, none, "show", "x-compare-y")
-
-
-@pytest.mark.usefixtures("state_home")
-def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparisons_go_by_their_ids_and_the_latest_is_of_this_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other one's is newer, and goes by its id."""
     for place, day in (("shop", 20), ("books", 21)):
         root = tmp_path / place
@@ -201,3 +182,10 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
     assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
+    assert "Partial: " not in called(["show"])
+    save_comparison(a_comparison(id="20261122T120000Z-compare-shop2", status="partial"))
+    assert "Partial: " in called(["show", "shop2"])
+    any_of = "could be any of .*compare-shop.*; be more specific"
+    refused(UsageError, any_of, "show", "Z-compare-")
+    for name in ("x", "x-compare-y"):
+        refused(UsageError, f"no result has the name '{name}'.*compare-shop2", "show", name)
