@@ -1,10 +1,12 @@
 """The script that measures how often comparisons are wrong, and the figures that it has given."""
 
+import argparse
 import importlib.util
 import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -12,8 +14,12 @@ from typing import Final
 import pytest
 
 from comparing import CPU, comparison_of, duet, judged_case
+from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Comparison, Finding
+from duetbench.core.errors import BusyError
 from duetbench.core.model import Verdict
+from duetbench.judge.comparison import Extent
+from repos import git, keep
 
 pytestmark = pytest.mark.long
 
@@ -108,6 +114,36 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
     assert [(row[3], row[5]) for row in (every, *by)] == [
         ("1 of 4", "4"), ("0 of 4", "4"), ("1 of 4", "3"),
     ]  # fmt: skip
+
+
+def test_every_second_time_the_slower_side_is_base(
+    selftest: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of a try that could not be made the side does not matter: it is made again."""
+    module, asked = tmp_path / "web.py", list[tuple[object, ...]]()
+    module.write_text("def greet():\n    return 1\n", "utf-8")
+    keep(tmp_path)
+
+    def compare(
+        _: object, contrast: Contrast, extent: Extent, *_more: object, **_how: object
+    ) -> Comparison:
+        shown = [git(tmp_path, "show", f"{side}:web.py") for side in contrast.revisions]
+        longer = [text.count("_ = 0\n") == 7 for text in shown]
+        asked.append((extent.seed, extent.select, *longer))
+        if len(asked) == 1:
+            raise BusyError("somebody measures")
+        return comparison_of()
+
+    monkeypatch.setattr(selftest, "compare", compare)
+    monkeypatch.setattr(selftest, "measuring", nullcontext)
+    monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
+    options = argparse.Namespace(
+        module="web.py", function="greet", seed=5, budget="60s", keep=tmp_path
+    )
+    actual = [*selftest.compare_with(tmp_path, options, 7, ["x/a"], 2)]
+    assert [sign for _, (sign, _) in actual] == [1, -1]
+    assert asked[1:] == [(5, ("x/a",), False, True), (6, ("x/a",), True, False)]
+    assert "_ = 0" not in module.read_text("utf-8")
 
 
 def test_the_page_has_the_figures_of_the_record() -> None:

@@ -69,6 +69,15 @@ def test_the_culprit_is_named_with_the_unknown_ones_around_it(
     assert len(asked) <= math.ceil(math.log2(number)) + without
 
 
+@given(st.lists(st.sampled_from(("yes", "no", "unknown")), min_size=1, max_size=60))
+def test_what_comes_and_goes_is_named_where_it_comes(answers: list[Answer]) -> None:
+    """With nothing known to be good or bad inside of what is named."""
+    actual = first_bad(range(len(answers)), answers.__getitem__)
+    assert actual[-1] == len(answers) - 1 or answers[actual[-1]] == "yes"
+    assert all(answers[item] == "unknown" for item in actual[:-1])
+    assert actual[0] == 0 or answers[actual[0] - 1] == "no"
+
+
 CASE: Final = "shop/items/py3.14/c64"
 Sizes = Mapping[int, float]
 """What some items do, by their numbers from 1 on."""
