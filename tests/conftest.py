@@ -255,8 +255,7 @@ def step(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[Step]:
+) -> Step:
     """A step of a workflow, with an empty stand-in for GitHub."""
     github_server.reset()
-    with Step.on(github_server, tmp_path, monkeypatch, capsys) as step:
-        yield step
+    return Step.on(github_server, tmp_path, monkeypatch, capsys)

@@ -7,7 +7,6 @@ import pytest
 from duetbench.ci.actions import Context
 from duetbench.ci.api import ServiceError
 from duetbench.core.errors import UsageError
-from observatory.cli import github as announcing
 from steps import TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -89,12 +88,4 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
     with pytest.raises(UsageError) as caught:
         Context({**ENVIRONMENT, **changes})
     assert sentence in str(caught.value)
-
-
-def test_the_context_knows_where_people_look() -> None:
-    context = Context({**ENVIRONMENT, "GITHUB_RUN_ID": "9"})
-    assert context.run_url == "https://github.com/owner/name/actions/runs/9"
-    home = Context({**ENVIRONMENT, "GITHUB_REPOSITORY": "Owner/owner.github.io"})
-    sites = [announcing._site(each) for each in (context, home)]
-    assert sites == ["https://owner.github.io/name/", "https://owner.github.io/"]
-    assert TOKEN not in repr(context)
+    assert TOKEN not in repr(Context(ENVIRONMENT))

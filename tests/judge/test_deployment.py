@@ -206,7 +206,7 @@ def find(path):
 def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
     """More work by a variable is more core time, and no loss; a server refuses in its words."""
     # What requests do takes seconds to observe, and is shown elsewhere.
-    bench.patch.setattr(difference, "observe", lambda *_, **__: difference.Seen())
+    bench.patch.setattr(difference, "observe", lambda *_, **__: difference.Observations())
     commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
     app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
     words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"
