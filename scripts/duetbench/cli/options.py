@@ -1,6 +1,5 @@
 """What several commands share: options, readers of their values, and the start of a measurement."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -18,7 +17,6 @@ WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==V
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
 SECONDS: Final = "Seconds of load per case, e.g. 10."
 
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
@@ -97,13 +95,6 @@ def repository(console: Console) -> Path:
     root = paths.project_root(stand_in=False)
     console.say(f"repository: {root}")
     return root
-
-
-def commit(option: str, text: str) -> str:
-    """Read a commit's full name; UsageError if it is not one."""
-    if not _COMMIT.fullmatch(text):
-        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
-    return text
 
 
 def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) -> list[Path]:
