@@ -3,8 +3,7 @@
 import importlib.metadata
 import json
 import re
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Final
@@ -13,14 +12,14 @@ from urllib.parse import urlsplit
 from typer import Context, Option
 
 from duetbench.app import declarations, deployment, hints, request_lines, revisions, target
-from duetbench.app.declarations import FILE, read_toml
+from duetbench.app.declarations import FILE
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.effects import suite
-from duetbench.effects.activity import BAD, Operation
+from duetbench.effects.activity import BAD
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
@@ -105,12 +104,10 @@ def init_command(
     keys = {**options, **chosen, "env": {}}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
-    if (own := root / "pyproject.toml").is_file():
-        read_toml(own)  # a file that cannot be read is not changed
-        place, before = own, f"{own.read_text('utf-8').rstrip()}\n\n"
+    if file.is_file():
+        place, before = file, f"{file.read_text('utf-8').rstrip()}\n\n"
         lines = [_HEADER, *lines]
     text = before + "".join(f"{line}\n" for line in lines)
-    tomllib.loads(text)  # raises before anything is written
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
@@ -161,13 +158,16 @@ def _requests_of(
 
     Others than GET may write, and need a copied database. Raises UsageError if there are none.
     """
-    lines = dict[str | None, None]()
-    for operation in _repeatable(seen):
-        if operation.method == "GET" or options["copy-database"]:
+    lines = dict[str, str | None]()  # of each endpoint, a request all of which is known
+    for operation in seen.operations.values():
+        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
+        may = operation.method == "GET" or options["copy-database"]
+        if right and may and seen.outcomes.get(operation.test) == "passed":
             address = operation.method, operation.path, operation.query
             body = (operation.body or "").encode("latin-1").decode(errors="replace")
-            lines[request_lines.write(*address, operation.content_type, body)] = None
-    written = [*filter(None, lines)]
+            line = request_lines.write(*address, operation.content_type, body)
+            lines.setdefault(operation.endpoint, line)
+    written = [*filter(None, dict.fromkeys(lines.values()))]
     with revisions.copies() as copies:
         declared = with_options(root, {**options, "requests": tuple(written)})
         copy = deployment.working(declared, Narrator(console), copies)
@@ -181,16 +181,6 @@ def _requests_of(
     if not options["copy-database"]:
         console.say("not written: what is no GET, as it may write: --copy-database has it copied")
     return [names[case.id] for case in right]
-
-
-def _repeatable(seen: suite.Recording) -> Iterable[Operation]:
-    """Return a request of passing tests for each endpoint, all of which is known; answered 200."""
-    chosen = dict[str, Operation]()
-    for operation in seen.operations.values():
-        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
-        if right and seen.outcomes.get(operation.test) == "passed":
-            chosen.setdefault(operation.endpoint, operation)
-    return chosen.values()
 
 
 def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:

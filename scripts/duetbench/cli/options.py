@@ -110,11 +110,6 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
     return [*(paths or ()), *[STANDARD] * as_json]
 
 
-def console_beside(paths: Sequence[Path]) -> Console:
-    """Return a console, which prints to standard error if standard output is one of the files."""
-    return Console(stderr=STANDARD in paths)
-
-
 def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]]) -> None:
     """Write each file, with the text of its suffix; RecordError if it cannot be written."""
     for path in paths:
