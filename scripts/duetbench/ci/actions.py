@@ -9,7 +9,6 @@ that no value can begin another output.
 
 import base64
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,9 +22,6 @@ BOT: Final = "github-actions[bot]"
 """The account that writes with a job's own token. Nobody can register a name with brackets."""
 
 OUTPUT: Final = "GITHUB_OUTPUT"
-
-URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
-"""An address that is safe in Markdown."""
 
 NONE: Final = "0" * 40
 """The commit before a push that created the branch."""

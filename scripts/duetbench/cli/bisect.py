@@ -17,7 +17,6 @@ from duetbench.cli.options import (
     WaitOption,
     budget_option,
     budget_seconds,
-    clean_up,
     machine,
 )
 from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
@@ -109,9 +108,8 @@ def bisect_command(
         )
         if change:  # else it is searched for by what a request does, and by counts
             select, metric = glob.escape(change.case), change.subject
-    clean_up(console)
     reporter = Reporter(console)
-    with machine(wait, console.say):
+    with machine(wait, console):
         if len(ends) == 2:
             cause, lines = _among_commits(ends, tests or (), select, limit, reporter, context.obj)
         else:

@@ -17,7 +17,6 @@ from duetbench.cli.options import (
     WaitOption,
     budget_option,
     budget_seconds,
-    clean_up,
     machine,
     reports,
     repository,
@@ -182,7 +181,6 @@ def run(
     suite = bool(tests or calls)
     if suite and (given := [name for name, value in others.items() if value]):
         raise UsageError(f"--tests and --call only observe: expected no {' and no '.join(given)}")
-    clean_up(console)
     again = (
         *words,
         *["--control"] * extent.everything,
@@ -211,7 +209,7 @@ def run(
         )
     )  # fmt: skip
     seen = (suite and not count) or extent.only == "effects"
-    with machine(wait, console.say, timed=not seen):
+    with machine(wait, console, timed=not seen):
         try:
             comparison = measure()
         except InterruptedComparison as problem:

@@ -14,12 +14,17 @@ from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
-SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
-SECONDS: Final = "Seconds of load per case, e.g. 10."
 
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
-SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
+SelectOption = Annotated[
+    list[str] | None,
+    Option(
+        "--select",
+        metavar="GLOB",
+        help="Only cases whose id matches this glob, e.g. 'shop/*'; repeatable.",
+    ),
+]
 
 LaunchesOption = Annotated[
     int | None,
@@ -49,7 +54,7 @@ HeadOption = Annotated[
 
 SecondsOption = Annotated[
     float | None,
-    Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS),
+    Option("--seconds", metavar="SECONDS", min=0.5, help="Seconds of load per case, e.g. 10."),
 ]
 
 WaitOption = Annotated[
@@ -79,15 +84,16 @@ def clean_up(console: Console) -> None:
 
 
 def machine(
-    wait: str | None = None, say: Callable[[str], object] = len, *, timed: bool = True
+    wait: str | None, console: Console, *, timed: bool = True
 ) -> AbstractContextManager[None]:
-    """Hold the machine for a measurement.
+    """Clean this machine up, and hold it for a measurement.
 
     Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
-    and `say` is told what it waits for. What is not `timed` needs no machine of its own.
+    and the console is told what it waits for. What is not `timed` needs no machine of its own.
     """
+    clean_up(console)
     patience = budget_seconds(wait, "--wait") or 0.0
-    return measuring(patience, say) if timed else nullcontext()
+    return measuring(patience, console.say) if timed else nullcontext()
 
 
 def repository(console: Console) -> Path:

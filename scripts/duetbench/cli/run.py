@@ -14,7 +14,6 @@ from duetbench.cli.options import (
     ReportsOption,
     SecondsOption,
     WaitOption,
-    clean_up,
     machine,
     reports,
     repository,
@@ -49,9 +48,8 @@ def run_command(
     written = reports(output, ".json", ".md", as_json=as_json)
     console = Console(stderr=STANDARD in written)
     project = with_options(repository(console), context.obj)
-    clean_up(console)
     narrator = Narrator(console)
-    with machine(wait, console.say), deployed(project, narrator) as subject:
+    with machine(wait, console), deployed(project, narrator) as subject:
         plan = make_plan(subject.cases(), launches, seconds=seconds)
         try:
             run, path = runner.launch_all(plan, subject, project.results, console)

@@ -61,7 +61,7 @@ def why_command(
     comparison = find_comparison(names[0], project.results) if len(names) == 1 else None
     base, head = (*names, None, None)[:2]
     attributions: list[Attribution] = []
-    with machine(wait, narrator.say), revisions.copies() as copies:
+    with machine(wait, console), revisions.copies() as copies:
         contrast = Contrast((base, head), of_base or (), of_head or ())
         if comparison:
             contrast = contrast_of(comparison)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.options import clean_up, machine
+from duetbench.cli.options import machine
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator, errors
@@ -48,10 +48,12 @@ def inprocess_command(
         raise UsageError(f"{root}: expected {runs.CONFIGURATION} and a commit, which asv measures")
     if to is not None:
         files.require_room(to)
-    clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; later changes are left out")
-    with tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch, machine():
+    with (
+        machine(None, progress),
+        tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch,
+    ):
         results = ((to or Path(scratch)) / "asv").resolve()
         config = runs.configure(root, Path(scratch), results)
         began = datetime.now(UTC).timestamp() * 1000
