@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from duetbench.ci.api import SERVER, TOKEN, GitHub
 from duetbench.core.errors import UsageError
+from duetbench.host import git
 from duetbench.host.console import Console
 
 BOT: Final = "github-actions[bot]"
@@ -66,6 +67,24 @@ def sides(name: str, event: Mapping[str, Any], sha: str, github: GitHub) -> tupl
     start = default or event["repository"]["default_branch"]
     left = github.merge_base(start, head)
     return None if left == head else left, head
+
+
+def fetch(root: Path, commits: tuple[str, ...]) -> None:
+    """Fetch the commits that a checkout lacks; raises HistoryError."""
+    missing = [
+        commit
+        for commit in commits
+        if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None
+    ]
+    if not missing:
+        return
+    address = git.ask(root, "remote", "get-url", "origin")
+    # If the checkout has stored its token, git sends it anyway, and GitHub refuses two.
+    persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
+    environment = {} if persisted else credentials(address, os.environ)
+    shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
+    depth = ["--depth=1"] if shallow else []
+    git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)
 
 
 def outputs(values: Mapping[str, str]) -> None:

@@ -194,7 +194,7 @@ def run(
     )
     reporter, interruption = Reporter(console), None
     if why:
-        explain = resolve_name("duetbench.cli.why:explain_comparison")
+        explain = resolve_name("duetbench.judge.attribute:explain")
         how["explain"] = partial(explain, narrator=reporter)
     measure: Callable[[], Comparison] = (
         partial(

@@ -11,7 +11,15 @@ from urllib.parse import urlsplit
 
 from typer import Context, Option
 
-from duetbench.app import declarations, deployment, hints, request_lines, revisions, target
+from duetbench.app import (
+    declarations,
+    deployment,
+    detection,
+    hints,
+    request_lines,
+    revisions,
+    target,
+)
 from duetbench.app.declarations import FILE
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject
@@ -25,24 +33,9 @@ from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
 from duetbench.report.formats import quantity
 
-_APPLICATION: Final = re.compile(
-    r"^(?:(\w+)(?:, *\w+)?(?: *:[^=\n]+)? *= *(?:(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart"
-    r"|BlackSheep|Flask|Bottle|FastHTML|fast_app|get_[aw]sgi_application|create_app\w*)\("
-    r"|falcon\.(?:asgi\.)?App\()|def ((?:create|make|build|get)_app\w*)\()",
-    re.MULTILINE,
-)
-"""What an application is in a module: made by a framework, or a function that makes one."""
-
 _TEMPLATES: Final = Path(__file__).parents[1] / "ci/templates"  # of workflows
 
 _HEADER: Final = "[tool.duetbench]"
-_USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
-"""Names of modules and attributes, the most common first."""
-
-_SKIPPED: Final = {
-    *("tests", "test", "benchmarks", "docs", "examples", "migrations"),
-    *("node_modules", "site-packages", "build", "dist"),
-}
 _TRIES: Final = 5
 """Most applications served until one answers."""
 
@@ -189,7 +182,7 @@ def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:
     Raises UsageError if none does, or one lacks only variables.
     """
     narrator, asked = Narrator(console), options["requests"]
-    candidates = (options["app"],) if options["app"] else applications(root)
+    candidates = (options["app"],) if options["app"] else detection.applications(root)
     for candidate in candidates[:_TRIES]:
         try:
             declared = with_options(root, {**options, "app": candidate})
@@ -223,34 +216,6 @@ def _toml(value: Any) -> str:
         return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
     # JSON writes lists as TOML does, and escapes in strings all but DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def applications(root: Path) -> Sequence[str]:
-    """Find what may be an application of a repository, the likeliest first, and execute none."""
-    names: set[str] = set()
-    for file in root.rglob("*.py"):
-        parts = file.relative_to(root).parts
-        if not any(part in _SKIPPED or part[0] == "." for part in parts):
-            for groups in _APPLICATION.findall(file.read_text("utf-8", "replace")):
-                names.add(f"{_module(file, root)}:{''.join(groups)}")
-    return sorted(names, key=_unlikely)
-
-
-def _module(file: Path, root: Path) -> str:
-    """Name a module from the folder of its package; without one, from the top folder or `src`."""
-    top = file.parent
-    while top != root and (top / "__init__.py").is_file():
-        top = top.parent
-    if top == file.parent:
-        top = next(home for home in (root / "src", root) if file.is_relative_to(home))
-    return ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _unlikely(application: str) -> tuple[bool, int, int, str]:
-    module, _, attribute = application.partition(":")
-    last = module.rpartition(".")[2]
-    place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
-    return "_app" in attribute, place, module.count("."), application
 
 
 def workflows(within: Path) -> dict[str, str]:

@@ -45,29 +45,11 @@ def sides_command() -> None:
     if before is None:
         write_summary("Nothing to compare with: there is no commit before this one.")
     else:
-        _fetch(root, (before, head))
+        actions.fetch(root, (before, head))
     values = {"base": before or "", "head": head, "to": str(to)}
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
     actions.outputs(values)
-
-
-def _fetch(root: Path, commits: tuple[str, ...]) -> None:
-    """Fetch the commits that are missing; raises HistoryError."""
-    missing = [
-        commit
-        for commit in dict.fromkeys(commits)
-        if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None
-    ]
-    if not missing:
-        return
-    address = git.ask(root, "remote", "get-url", "origin")
-    # If the checkout has stored its token, git sends it anyway, and GitHub refuses two.
-    persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
-    environment = {} if persisted else actions.credentials(address, os.environ)
-    shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
-    depth = ["--depth=1"] if shallow else []
-    git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)
 
 
 def compare_command(
