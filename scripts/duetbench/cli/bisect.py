@@ -1,8 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-import glob
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated
 
@@ -26,10 +24,9 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
 from duetbench.judge import causes
-from duetbench.judge.bisection import MEANS, means_of
+from duetbench.judge.bisection import MEANS
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import clearest
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.cause import cause_lines, commit_lines
 
@@ -102,12 +99,8 @@ def bisect_command(
         comparison = find_comparison(ends[0], results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
-        contrast, cases = contrast_of(comparison), select
-        change = clearest(
-            comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, cases)
-        )
-        if change:  # else it is searched for by what a request does, and by counts
-            select, metric = glob.escape(change.case), change.subject
+        contrast = contrast_of(comparison)
+        select, metric = causes.clearest_case(comparison, select)
     reporter = Reporter(console)
     with machine(wait, console):
         if len(ends) == 2:

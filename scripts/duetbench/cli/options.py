@@ -109,10 +109,10 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
     Raises UsageError if a path can be no file of these kinds, RecordError if it cannot be written.
     """
     for path in paths or ():
-        if path != STANDARD and path.suffix not in kinds:
-            raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
-        if path != STANDARD and (path.is_file() or path.is_dir() or not path.exists()):
-            files.require_writable(path)  # not pipes and devices
+        if path != STANDARD:
+            if path.suffix not in kinds:
+                raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
+            files.require_writable(path)
     return [*(paths or ()), *[STANDARD] * as_json]
 
 
