@@ -1,8 +1,8 @@
 # setup  everything that measuring needs (cached; a second run only checks)
 # harness  of that, the harness's own environment: enough to plan, publish and talk
 # tools  of that, also interpreters and load generator: all but the packages under test
-# bench  quick profile of every experiment, then its tables; two in-process benchmarks, by asv; then
-#        the site, with the command that shows it
+# bench  quick profile of every experiment; two in-process benchmarks, by asv; then the site, with the
+#        command that shows it
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd,
 #        bubblewrap, Valgrind (by apt as root or in CI); without them tests are skipped, but not in CI
@@ -57,7 +57,7 @@ docs: harness
 	--builder dirhtml --doctree-dir .venv/docs docs $(DOCS)
 
 bench: setup
-	@$(BIN)/observatory measure --profile quick; code=$$?; $(BIN)/observatory show latest; \
+	@$(BIN)/observatory measure --profile quick; code=$$?; \
 	$(BIN)/observatory inprocess --bench 'gil.Cpu.time_tasks\(.*, 4\)' --bench gil.Network; inside=$$?; \
 	$(BIN)/observatory site; site=$$?; \
 	$(BIN)/asv publish --no-pull --html-dir site/asv > .asv/publish.log 2>&1 || \

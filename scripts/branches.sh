@@ -62,8 +62,9 @@ send() {
 
 locks() {
     follow
-    moves=$(observatory stack lock)
+    observatory lock
     git add apps/stacks
+    moves=$(git diff --cached --unified=0 -- apps/stacks | sed -n 's/^\([-+][a-z0-9].*==[^ ]*\).*/\1/p')
     record . --message='Renew the locks' --message="$moves"
     send
     echo "$moves"

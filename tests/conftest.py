@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load requests at once: to observe what they do takes seconds, and is shown elsewhere."""
-    monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Seen())
+    monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Observations())
 
 
 @pytest.fixture
@@ -248,8 +248,7 @@ def step(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[Step]:
+) -> Step:
     """A step of a workflow, with an empty stand-in for GitHub."""
     github_server.reset()
-    with Step.on(github_server, tmp_path, monkeypatch, capsys) as step:
-        yield step
+    return Step.on(github_server, tmp_path, monkeypatch, capsys)

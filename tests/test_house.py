@@ -46,7 +46,6 @@ CAPABILITIES: Final = {
     "backfill": ("observatory.trend.backfill", "observatory.cli.backfill"),
     "asv": (
         "observatory.measure.asv_plugin",
-        "observatory.measure.asv_runs",
         "observatory.cli.inprocess",
     ),
 }

@@ -6,7 +6,6 @@ import pytest
 
 from duetbench.ci.api import GitHub, ServiceError
 from duetbench.core.errors import UsageError
-from observatory.cli import github as announcing
 from steps import TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -75,15 +74,17 @@ def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
     assert step.github.tokens_elsewhere == [None, None]
 
 
-def test_the_environment_is_checked_before_anything_is_sent() -> None:
-    with pytest.raises(UsageError, match="GITHUB_TOKEN is not set; a job of GitHub Actions has it"):
-        GitHub({**ENVIRONMENT, "GITHUB_TOKEN": ""})
-
-
-def test_it_is_known_where_people_look() -> None:
-    github = GitHub(ENVIRONMENT)
-    assert github.run_url(9) == "https://github.com/owner/name/actions/runs/9"
-    home = GitHub({**ENVIRONMENT, "GITHUB_REPOSITORY": "Owner/owner.github.io"})
-    sites = [announcing._site(each) for each in (github, home)]
-    assert sites == ["https://owner.github.io/name/", "https://owner.github.io/"]
-    assert TOKEN not in repr(github)
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set; a job of GitHub Actions has it"),
+        ({"GITHUB_API_URL": "http://example.org"}, "or http:// on this machine"),
+        ({"GITHUB_API_URL": "http://127.0.0.1.example.org"}, "or http:// on this machine"),
+    ],
+)
+def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> None:
+    """Before anything is sent; the token never travels unencrypted to another machine."""
+    with pytest.raises(UsageError) as caught:
+        GitHub({**ENVIRONMENT, **changes})
+    assert sentence in str(caught.value)
+    assert TOKEN not in repr(GitHub(ENVIRONMENT))

@@ -97,7 +97,7 @@ def test_one_broken_record_stops_no_other(step: Step) -> None:
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
     result = step("announce", "--results", results)
     assert (result.code, len(step.github.issues)) == (1, 1)
-    assert "broken.json: expected a change record" in result.err
+    assert "broken.json: expected a change record" in result.out
     assert "broken.json" in step.summary
 
 

@@ -11,7 +11,6 @@ from typer import Exit
 
 import synthetic
 from attributing import attribution
-from bench import Done
 from comparing import WORSE
 from duetbench.ci import actions, proposals
 from duetbench.ci.actions import NONE
@@ -115,34 +114,24 @@ LEAD: Final = """\
 """
 
 
-@pytest.fixture
-def ended(step: Step) -> Step:
-    """A step of the workflow that starts when run 5, of pull request 12, has ended."""
-    step.set_event({"workflow_run": RUN})
-    step.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
-    return step
-
-
-def leave(ended: Step, *sent: Comparison | Cause) -> None:
-    """Let the job of run 5 send something."""
-    names = {Cause: proposals.CAUSE, Comparison: proposals.COMPARISON}
-    contents = {names[type(entry)]: files.encode(entry) for entry in sent}
-    ended.github.leave(5, pull_request.ARTIFACT, zipped(contents))
-
-
-def report(ended: Step, *words: str) -> Done:
-    result = ended("report", *words)
-    assert (result.code, result.err) == (0, "")
-    return result
-
-
-def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step) -> None:
+def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(step: Step) -> None:
     """On the pull requests with that head alone; whoever says it again changes nothing."""
-    assert report(ended).out.startswith("nothing to say")
-    leave(ended, SLOWER, CAUSE)
     words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
-    report(ended, "--words", words)
-    (body,) = ended.ours()
+
+    def report(**ended: Any) -> str:
+        """Perform the step of the workflow that starts when run 5 has ended."""
+        step.set_event({"workflow_run": {**RUN, **ended}})
+        step.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
+        result = step("report", "--words", words)
+        assert (result.code, result.err) == (0, "")
+        return result.out
+
+    assert report().startswith("nothing to say")
+    sent = {proposals.COMPARISON: SLOWER, proposals.CAUSE: CAUSE}
+    archive = zipped({name: files.encode(entry) for name, entry in sent.items()})
+    step.github.leave(5, pull_request.ARTIFACT, archive)
+    report()
+    (body,) = step.ours()
     text = body.partition("\n")[2]
     assert text[: len(LEAD)] == LEAD
     assert text[len(LEAD) :].startswith("|  | before → after | change |\n")
@@ -150,19 +139,11 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     assert "a change of 0.62 % or more in CPU per request" in text
     assert f"[what the words mean]({words})" in text
     assert "/actions/runs/5)" in body
-    assert report(ended, "--words", words).out.startswith("unchanged")
-    ended.set_event({"workflow_run": {**RUN, "workflow_id": 4}})  # another application's
-    assert report(ended).out.startswith("created")
-    ended.github.add_pull(12, NEXT, BASE)
-    assert report(ended).out.startswith("nothing to say")
-    assert ended.ours()[0] == body
-
-
-def test_an_artifact_that_is_no_archive_is_refused(ended: Step) -> None:
-    ended.github.leave(5, pull_request.ARTIFACT, b"no archive")
-    result = ended("report")
-    assert (result.code, ended.ours()) == (4, [])
-    assert "artifact 'duetbench': expected a zip archive" in result.err
+    assert report().startswith("unchanged")
+    assert report(workflow_id=4).startswith("created")  # another application's
+    step.github.add_pull(12, NEXT, BASE)
+    assert report(workflow_id=4).startswith("nothing to say")
+    assert step.ours()[0] == body
 
 
 Calls = list[tuple[str, ...]]

@@ -10,12 +10,12 @@ import pytest
 from bare import QUIET
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.judge import affected, preparation
 from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
-from observatory.matrix.checkout import Checkout, renew
+from observatory.matrix.checkout import Checkout, lock_stacks
 from repos import borrow_cache, commit, git, make_repository, make_tiny, write, write_all
 from tiny_index import serving_beta
 
@@ -196,7 +196,6 @@ def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> Non
     for words, sentence in (
         (("python=3.14", "python=2.7"), r"no interpreter '2\.7'; declared are"),
         (("python=3.14", "python=3.14"), r"two different sides, found python=3\.14"),
-        (("server=granian", "server=hypercorn"), "the lock of stack current has no hypercorn"),
         (("threads=1", "threads=4"), "selects nothing of"),
         (("", "server=granian"), "expected --base server=VALUE and --head server=VALUE"),
         (("", "beta"), "expected PACKAGE==VERSION, or KEY=VALUE with one of python, server"),
@@ -214,10 +213,11 @@ def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> Non
         (repository, "nowhere", JSON, "'nowhere' is no revision here: expected a branch"),
         (tmp_path, None, JSON, r"expected a git repository .* found none"),
         (repository, None, JSON, "island and the main branch have no commit in common"),
-        (repository, "HEAD~1", JSON, r"this duetbench cannot read .*: apps/asgi-wsgi"),
     ):
         with pytest.raises(UsageError, match=sentence):
             revised(root, base, None, want(tmp_path, glob))
+    with pytest.raises(DeclarationError, match="apps/asgi-wsgi/experiment"):
+        revised(repository, "HEAD~1", None, want(tmp_path, JSON))
     with pytest.raises(UsageError, match=r"selects nothing of asgi-wsgi/"):
         revised(repository, "main", "main", want(tmp_path, "asgi-wsgi/x"))
 
@@ -227,7 +227,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
+        lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 

@@ -16,7 +16,7 @@ from comparing import busy, duet
 from duetbench.cli import soak
 from duetbench.core.comparison import KEPT, Duet, Effects, KeptMemory, SideName
 from duetbench.core.model import Verdict
-from duetbench.effects.difference import Seen
+from duetbench.effects.difference import Observations
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import decide
 from duetbench.load.soak import Curve, of_curve
@@ -157,7 +157,7 @@ def test_a_report_does_not_contradict_its_load(
     size: float, verdict: Verdict, head: float, says: str, tmp_path: Path
 ) -> None:
     known = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=300)
-    seen = Seen({CASE.id: Effects(kept_base=NONE, kept_head=known)})
+    seen = Observations({CASE.id: Effects(kept_base=NONE, kept_head=known)})
     actual = compared_by(Leaking(size=size), [CASE], tmp_path, 120.0, seen=seen)
     kept = actual.of(CASE.id, KEPT)
     assert kept is not None

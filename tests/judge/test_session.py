@@ -20,7 +20,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
-from duetbench.effects.difference import NO_TIME, Seen
+from duetbench.effects.difference import NO_TIME, Observations
 from duetbench.host import files
 from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
@@ -71,7 +71,7 @@ def saved(folder: Path) -> Comparison:
            {ONE: Verdict.DIFFERENT, TWO: SAME}, int(grown > 0), "") for grown in (0.25, -0.25)),
         ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
          f"{ONE}: instructions not counted: it hung"),
-        ({}, NAMES[:1], {"seen": Seen(endless={ONE: "it did not end"})}, INSTRUCTIONS,
+        ({}, NAMES[:1], {"seen": Observations(endless={ONE: "it did not end"})}, INSTRUCTIONS,
          {ONE: UNKNOWN}, 0, ""),
         # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
         ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
@@ -240,9 +240,10 @@ def test_each_code_is_counted_once_while_there_is_time(
 def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
     """What was not observed is unknown, also beside others."""
     for names, seen, headline, code in (
-        ([ONE], Seen(), "? unknown: nothing was measured", 3),
-        ([ONE], Seen({ONE: Effects()}), "= same: one request does the same on both sides", 0),
-        ([ONE, TWO], Seen({ONE: Effects()}, {TWO: NO_TIME}),
+        ([ONE], Observations(), "? unknown: nothing was measured", 3),
+        ([ONE], Observations({ONE: Effects()}),
+         "= same: one request does the same on both sides", 0),
+        ([ONE, TWO], Observations({ONE: Effects()}, {TWO: NO_TIME}),
          "? unknown in 1 of 2 cases: there was no time to observe it; about 2m may decide", 3),
     ):  # fmt: skip
         fake, cases = FakeInstruments(), [busy(name) for name in names]

@@ -10,12 +10,11 @@ from pathlib import Path
 import filelock
 import pytest
 
-from bare import QUIET
 from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from observatory.cli.setup import set_up
+from observatory.cli.setup import setup_command
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import load_stacks
@@ -29,7 +28,7 @@ ROOT = paths.project_root()
 @pytest.mark.real
 @pytest.mark.usefixtures("offline")
 def test_a_second_set_up_only_checks_and_needs_no_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Everything is ready: nothing is made, and `uv` has nothing left to take from.
 
@@ -38,10 +37,11 @@ def test_a_second_set_up_only_checks_and_needs_no_network(
     used: list[Path] = []
     monkeypatch.setattr(cache, "touch", used.append)
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
-    parts = set_up(Checkout.here(), QUIET)
-    assert not any(parts.values())
-    begins = ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack ")
-    assert {begin for begin in begins for part in parts if part.startswith(begin)} == {*begins}
+    setup_command()
+    output = capsys.readouterr().out
+    assert "installed: " not in output
+    for part in ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack "):
+        assert f"ready and checked: {part}" in output
     kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
     assert kinds == {"tools", "interpreters", "environments"}
 

@@ -8,10 +8,9 @@ import pytest
 
 from bare import QUIET
 from duetbench.app import interpreters, stacks, target
-from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from observatory.matrix.checkout import Checkout, renew
+from observatory.matrix.checkout import Checkout, lock_stacks
 from repos import make_tiny
 from tiny_index import Index, serving_beta
 
@@ -34,27 +33,25 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
-    """The as-of date hides what came later; renewing shows exactly what moved.
+    """The as-of date hides what came later; only what moved is another line afterwards.
 
     What is no group is wrong usage; a group without lock names the remedy, and where uv finds no
     solution, no lock changes.
     """
     lock = checkout / "apps" / "stacks" / "one.txt"
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        renew(Checkout.here(), QUIET, ["two"])
-    with pytest.raises(SetupError, match="run `observatory stack lock one`"):
+        lock_stacks(Checkout.here(), QUIET, ["two"])
+    with pytest.raises(SetupError, match="run `observatory lock one`"):
         Checkout.here().lock("one")
-    moves = renew(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
-    assert [*map(str, moves)] == ["alpha new → 1.0", "beta new → 1.0"]
+    lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
     before = lock.read_text().splitlines()
     assert Checkout.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}
-    (moved,) = renew(Checkout.here(), QUIET, ["one"])
-    assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
+    lock_stacks(Checkout.here(), QUIET, ["one"])
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
-    assert renew(Checkout.here(), QUIET) == ()
+    assert Checkout.here().lock("one").packages == {"alpha": "1.0", "beta": "2.0"}
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        renew(Checkout.here(), QUIET, as_of=date(2020, 1, 1))
+        lock_stacks(Checkout.here(), QUIET, as_of=date(2020, 1, 1))
     assert lock.read_text().splitlines() == after
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -66,7 +63,7 @@ def test_an_environment_is_made_from_a_lock_once(
 ) -> None:
     """Found by name, and made again if its Python is gone."""
     interpreter = Checkout.here().interpreter("3.14t")
-    renew(Checkout.here(), QUIET)
+    lock_stacks(Checkout.here(), QUIET)
     stack = Checkout.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `observatory setup`"):
@@ -86,9 +83,9 @@ def test_no_release_runs_code_where_that_is_asked_for(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        renew(Checkout.here(), QUIET)
+        lock_stacks(Checkout.here(), QUIET)
     monkeypatch.setenv("UV_NO_BUILD", "1")
-    renew(Checkout.here(), QUIET)
+    lock_stacks(Checkout.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
 
@@ -99,7 +96,7 @@ def test_no_release_runs_code_where_that_is_asked_for(
 def test_a_lock_holds_nothing_but_pinned_packages(line: str, tmp_path: Path) -> None:
     """Unpinned, unhashed and foreign lines are refused with file, line and remedy."""
     (lock := tmp_path / "lock.txt").write_text(line + "\n")
-    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*observatory stack lock"):
+    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*observatory lock"):
         stacks.read_lock("one", lock, "3.14.0")
 
 
@@ -114,7 +111,7 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, none where that is declared."""
     today = datetime.now(UTC).date()
-    renew(Checkout.here(), QUIET)
+    lock_stacks(Checkout.here(), QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
@@ -122,7 +119,7 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
     def locked(declared: str) -> dict[str, str]:
         (checkout / "pyproject.toml").write_text(f"[tool.observatory]\n{declared}\n")
         target.configuration.cache_clear()
-        renew(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
+        lock_stacks(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
         return dict(Checkout.here().lock("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}

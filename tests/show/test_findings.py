@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Run
 from duetbench.load.summary import summarise
-from observatory.cli.experiments import findings_command
+from observatory.cli.findings import findings_command
 from observatory.matrix.published import Published
 from observatory.show.claims import Answer, check
 
@@ -81,6 +80,8 @@ def test_a_statement_has_the_verdict_of_its_whole_interval() -> None:
     ):
         actual = said(**shape)
         assert (actual.verdict, actual.reason) == (verdict, reason), shape
+    large = run(FOUR, machine=OTHER.model_copy(update={"cores": 8}), id="large")
+    assert said(runs=[TWICE, large], cannot="Too few cores.", needs=8).verdict == "holds"
 
 
 def test_runs_of_a_machine_count_together_and_a_slow_day_of_both_sides_is_no_scatter() -> None:
@@ -103,16 +104,6 @@ def test_one_launch_scatters_as_its_kin_do() -> None:
     assert answer.reason == "11.0/s against 5.00/s, measured once, with the scatter of its kin"
 
 
-def test_the_machine_with_most_launches_answers_and_what_others_decide_is_said() -> None:
-    """And one that has the cores comes before one that cannot answer."""
-    elsewhere = run({GIL: [5.0] * 6, FREE: [5.0, 5.1] * 3}, machine=OTHER, id="elsewhere")
-    answer = said(runs=[elsewhere, TWICE], most=2.5)
-    assert (answer.verdict, answer.ours and answer.ours.n) == ("does not hold here", 6)
-    assert answer.reason.endswith("on synthetic-2c-0a1b2c3d: holds, 2.00 (1.95…2.05)")
-    large = run(FOUR, machine=OTHER.model_copy(update={"cores": 8}), id="large")
-    assert said(runs=[TWICE, large], cannot="Too few cores.", needs=8).verdict == "holds"
-
-
 def test_what_was_not_measured_is_never_claimed() -> None:
     wrong = synthetic.failed(FREE, 0, FlagName.NOT_READY, "10 s")
     failed = CaseResult(case=synthetic.make_case(FREE), launches=(wrong,))
@@ -127,25 +118,15 @@ def test_what_was_not_measured_is_never_claimed() -> None:
         assert (answer.verdict, answer.ours, answer.reason) == ("not measured", None, reason)
 
 
-def compared(
-    head: Case, ratio: float, n: int = 16, *, words: tuple[Sequence[str], ...] = ((), ()),
-    python: str = "3.14", day: int = 20, machine: str = "other-2c", **finding: Any,
-) -> Comparison:  # fmt: skip
-    """Of two interpreters, `python` first, or of settings by their `words`."""
+def compared(head: Case, ratio: float, n: int, python: str, **finding: Any) -> Comparison:
+    """Of two interpreters, of which base has `python`."""
     sizes = {"low": ratio / 1.05, "ratio": ratio, "high": ratio * 1.05, "n": n, "case": head.id}
     judged = OPEN_RATE.model_copy(update={**sizes, **finding})
     pythons = (TWICE.interpreters[0].model_copy(update={"name": python}),)
-    side = {"kind": "setting" if any(words) else "interpreter", "interpreters": pythons}
+    side = {"kind": "interpreter", "interpreters": pythons}
     base = comparison_of().base.model_copy(update=side)
-    sides = (base.model_copy(update={"words": tuple(own)}) for own in words)
-    moment = f"2026-11-{day}T12:00:00Z"
-    fields = {
-        "id": f"{day}-{n}",
-        "started": moment,
-        **dict(zip(("base", "head"), sides, strict=True)),
-    }
     row = Judged(CaseComparison(case=head, because=""), (judged,))
-    return comparison_of(row, machine=OTHER.model_copy(update={"id": machine}), **fields)
+    return comparison_of(row, id="a", started="2026-11-20T12:00:00Z", machine=OTHER, base=base)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -153,65 +134,14 @@ def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
     """1.9 (1.81…2.00), as the statement divides it, whichever was head; twice by more launches."""
     gil, free = map(synthetic.make_case, (GIL, FREE))
     head, base, ratio = (gil, "3.14t", 1 / 1.9) if swapped else (free, "3.14", 1.9)
-    answer = said(compared(head, ratio, 3, python=base, alone=swapped))
+    answer = said(compared(head, ratio, 3, base, alone=swapped))
     assert answer.ours is not None
     assert (answer.ours.estimate, answer.ours.low) == pytest.approx((1.9, 1.9 / 1.05))
     kind = "pairs of launches by turns" if swapped else "duets"
     assert answer.reason == f"by 3 {kind} on other-2c, 2026-11-20"
-    assert answer.comparison == "20-3"
-    assert not said(compared(head, ratio, python="3.15t")).comparison, "of other sides"
-    assert not said(compared(head, ratio, python=base, subject="pss_steady")).comparison
-
-
-WIDER = synthetic.make_case("demo/x").load.model_copy(update={"connections": 256})
-SETTINGS: dict[str, tuple[Sequence[str], Sequence[str], dict[str, Any], dict[str, Any]]] = {
-    "threads": (["threads=1"], ["threads=2"], {"threads": 1}, {"threads": 2}),
-    "server": (["server=uvicorn"], ["server=granian"], {}, {"server": "granian"}),
-    "two": (
-        ["workers=1", "connections=128"],
-        ["workers=2", "connections=256"],
-        {},
-        {"workers": 2, "load": WIDER},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("swapped", [False, True])
-def test_so_does_what_two_settings_say(name: str, swapped: bool) -> None:
-    """A statement about the second over the first; duets say 1.3, launches 2.0."""
-    *words, first, second = SETTINGS[name]
-    below, above = (synthetic.make_case(f"demo/x/{n}", **c) for n, c in enumerate((first, second)))
-    launches = [
-        CaseResult(case=case, launches=(synthetic.ok(case.id, 0, {"throughput": rate}),))
-        for case, rate in ((below, 5.0), (above, 10.0))
-    ]
-    head = (below if swapped else above).model_copy(update={"id": "demo/x/of-the-comparison"})
-    actual = compared(head, 1 / 1.3 if swapped else 1.3, words=(*words[:: -1 if swapped else 1],))
-    ask = partial(said, runs=[synthetic.make_run(launches)], numerator=above.id)
-    answer = ask(actual, denominator=below.id)
-    assert answer.ours is not None
-    assert (answer.verdict, round(answer.ours.estimate, 9)) == ("does not hold here", 1.3)
-    other = compared(above, 1.3, words=(["server=hypercorn"], ["server=granian"]))
-    assert not ask(other, denominator=below.id).comparison
-
-
-def test_the_comparison_with_most_samples_answers_and_what_others_decide_is_said() -> None:
-    """Its result chooses none: of two with as many the newest; of one machine or of several.
-
-    Two duets are too few.
-    """
-    of = partial(compared, synthetic.make_case(FREE))
-    few, many = of(1.2, 6, day=22), of(1.9, 12, day=20)
-    assert said(few, many).comparison == "20-12"
-    assert said(many, of(1.8, 12, day=21)).comparison == "21-12"
-    elsewhere = said(many, of(1.2, 20, machine="third-2c"))
-    assert elsewhere.reason == (
-        "by 20 duets on third-2c, 2026-11-20; There is one core.; "
-        "on other-2c: holds, 1.90 (1.81…1.99); on synthetic-2c-0a1b2c3d: holds, 2.00 (1.95…2.05)"
-    )
-    assert not said(of(1.9, 2)).comparison
-    assert said(many, cannot="There are two cores.").reason == "There are two cores."
+    assert answer.comparison == "a"
+    others = compared(head, ratio, 2, base), compared(head, ratio, 3, "3.15t")
+    assert not said(*others, compared(head, ratio, 3, base, subject="pss_steady")).comparison
 
 
 def test_the_command_writes_the_page(

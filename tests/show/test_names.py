@@ -4,15 +4,10 @@ from collections import Counter
 
 import pytest
 
-import synthetic
 from bench import all_cases
 from duetbench.app import case_names
 from duetbench.core.units import Interval
 from duetbench.report import changes
-from observatory.show.quoting import sentence
-from observatory.store.change import SeriesName
-
-JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
 def test_every_declared_case_has_a_name_of_its_own() -> None:
@@ -20,31 +15,6 @@ def test_every_declared_case_has_a_name_of_its_own() -> None:
     assert [case for case, name in actual.items() if not name.known] == []
     assert [name for name, many in Counter(map(str, actual.values())).items() if many > 1] == []
     assert not [name for name in map(str, actual.values()) if "{" in name]
-
-
-def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
-    name = case_names.name(JSON)
-    assert str(name) == (
-        "A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), 128 connections"
-    )
-    assert name.variant == "Granian, Python 3.14t (free-threaded), 128 connections"
-    assert str(case_names.name("gil-endpoints/sync_sleep/py3.14/open")) == (
-        "Blocking for 3 s in FastAPI's threads on Uvicorn, Python 3.14, 10 requests/s, "
-        "each on schedule"
-    )
-    assert str(case_names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
-        "A list of 20 objects from FastAPI with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
-    )
-
-
-def test_a_case_on_another_interpreter_keeps_its_server() -> None:
-    """Only comparisons serve it on 3.15t; without `granian` the id is that of uvicorn's case."""
-    (case,) = [c for c in all_cases() if c.id == "gil-endpoints/async_cpu/py3.14t/granian"]
-    other = case.id.replace("3.14t", "3.15t")
-    moved = case_names.of(case.model_copy(update={"id": other, "python": "3.15t"}))
-    assert (moved.id, moved.server, moved.python) == (
-        other, "Granian", "Python 3.15t (free-threaded)",
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -61,9 +31,3 @@ def test_a_case_on_another_interpreter_keeps_its_server() -> None:
 )  # fmt: skip
 def test_a_move_is_said_in_plain_words(metric: str, moved: Interval, said: str) -> None:
     assert f"{changes.movement(metric, moved)} ({changes.within(moved)})" == said
-
-
-def test_a_change_is_a_sentence() -> None:
-    series = SeriesName(machine="m", case=JSON, metric="pss_steady")
-    text = sentence(synthetic.change_record(series=series))
-    assert text == "A JSON response from FastAPI needs 3.1 % more memory (2.5…3.7 %)"

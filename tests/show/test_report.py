@@ -29,7 +29,6 @@ from comparing import (
 from duetbench.ci import comments
 from duetbench.core.comparison import (
     ANSWER,
-    KEPT,
     AnswerDifference,
     Comparison,
     Coverage,
@@ -74,7 +73,6 @@ OTHER: Final = Finding(
 )
 NEW_STATUS: Final = OTHER.model_copy(update={"verdict": Verdict.WORSE, "text": "status 500"})
 NEW_HEADER: Final = OTHER.model_copy(update={"text": "/b: head answers header x"})
-LEAK: Final = Finding(case="", subject=KEPT, verdict=Verdict.WORSE, head=2e3, place="add, a.py:4")
 COUNTED: Final = Finding(
     case="", subject="instructions", verdict=Verdict.DIFFERENT, base=3e5, head=2e5, ratio=2 / 3,
     low=0.666, high=0.6674, limit=0.02, n=1,
@@ -95,35 +93,27 @@ ONE_SIDE: Final = {"missing": (Missing(case="one/b", reason="only head has it"),
 
 # Exit codes (plainly; by the same answers; by statements; by what a request does); cases; the rest.
 INVENTED: Final[dict[str, tuple[str, tuple[Judged, ...], dict[str, Any]]]] = {
-    "worse": ("1113", (judged_case(A, WORSE),), {}),
     "better": ("0033", (judged_case(A, BETTER),), {}),
     "worse in one of two": ("1113", (judged_case(A, WORSE), judged_case(B, SAME)), {}),
     "10 % of 5 is more than 2.1 % of 2":
     ("1113", (judged_case(A, WORSE), judged_case(B, SAME, LARGER)), {}),
-    "no function executes more memory": ("1113", (judged_case(A, LARGER),), NEXT),
     "both ways": ("1113", (judged_case(A, BETTER, LARGER),), {}),
     "too small for anybody to act on": ("0033", (judged_case(A, SAME, SMALL),), {}),
     "a choice is not worse": ("0033", (judged_case(A, WORSE),), {"cross": True}),
     "unless its head fails": ("1113", (judged_case(A, BROKEN),), {"cross": True}),
-    "same": ("0033", (judged_case(A, SAME),), {}),
     "same, but only one of two was judged": ("3333", (judged_case(A, SAME),), {"planned": 2}),
     "same, as far as it got": ("3333", (judged_case(A, SAME),), {"status": "partial"}),
     "one unknown metric is not the same":
     ("3333", (judged_case(A, SAME, OPEN), judged_case(B, SAME)), {}),
     "unknown, beside what is alike": ("3333", (judged_case(A, OPEN, SAME_SQL),), {}),
-    "no time": ("3333", (judged_case(A, LATE),), {}),
     "twice the time that was too short":
     ("3333", (judged_case(A, OPEN, RATE), judged_case(B, OPEN)), NEXT),
     "more time does not help": ("3333", (judged_case(A, SPENT),), NEXT),
-    "worse and unknown": ("1113", (judged_case(A, WORSE), judged_case(B, OPEN)), {}),
-    "an effect stands beside its cost": ("1113", (judged_case(A, MUCH_WORSE, SQL),), {}),
-    "and leads without one": ("0033", (judged_case(A, SAME, SQL),), {}),
+    "an effect leads without a cost": ("0033", (judged_case(A, SAME, SQL),), {}),
     "the most telling of two": ("3333", (judged_case(A, CALLS, SQL),), {}),
     "other work leads over speed": ("1113", (judged_case(A, MUCH_WORSE, OTHER),), {}),
-    "another answer": ("0133", (judged_case(A, SAME, OTHER),), {}),
     "answers of two of its requests": ("0133", (judged_case(A, SAME, OTHER, NEW_HEADER, SQL),), {}),
     "a new status": ("1111", (judged_case(A, SAME, NEW_STATUS),), {}),
-    "a leak": ("1113", (judged_case(A, WORSE, LEAK),), {}),
     "head fails": ("1113", (judged_case(A, BROKEN),), {}),
     "base fails": ("3333", (judged_case(A, VOID),), {}),
     "duets decide what instructions cost": ("3333", (judged_case(A, LATE, COUNTED),), {}),
@@ -335,17 +325,11 @@ CHOSEN: Final = {
 
 
 @pytest.mark.usefixtures("_at_home")
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", [*CHOSEN, *corpus.NAMES])
 def test_each_reader_sees_what_was_agreed(name: str) -> None:
-    _assert_agreed(name, files.read(Comparison, STORED / f"{CHOSEN[name]}.json"))
-
-
-@pytest.mark.parametrize("name", corpus.NAMES)
-def test_each_application_of_the_corpus_has_its_answer(name: str) -> None:
-    _assert_agreed(name, corpus.load(name))
-
-
-def _assert_agreed(name: str, comparison: Comparison) -> None:
+    """Of our own comparisons, and of each application of the corpus."""
+    stored = STORED / f"{CHOSEN.get(name)}.json"
+    comparison = files.read(Comparison, stored) if name in CHOSEN else corpus.load(name)
     out = io.StringIO()
     print_comparison(Console(file=out, width=100), comparison, details=False)
     assert_golden(f"answers/{name}.txt", out.getvalue())

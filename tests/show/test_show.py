@@ -1,8 +1,7 @@
-"""`duetbench show`: figures beside the published ones, failures in words, comparisons again."""
+"""`duetbench show`: runs, failures in words, and comparisons again."""
 
 import io
 import json
-import tomllib
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,39 +20,15 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files
 from duetbench.host.files import encode, save_comparison
-from duetbench.load.summary import summarise
 from duetbench.report.report import as_markdown as report
 from duetbench.report.report import print_comparison
 from duetbench.report.run import as_markdown, print_cases, print_run
 from goldens import assert_golden
-from observatory.cli import experiments
-from observatory.matrix.published import Published
-from observatory.show import findings
-from observatory.show.experiments import Section, of_run
 from repos import write
 
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f##[error]"
 """Sets a window's title, empties the screen twice, deletes, and fails in a job's log."""
-PUBLISHED = Published.model_validate(
-    tomllib.loads("""
-        source = "A page, 2025"
-        cases = { gil = "demo/json/py3.14", ft = "demo/json/py3.14t" }
-        figures.gil = { throughput = 100.0, response_mean = 0.01 }
-        [[tables]]
-        title = "Main"
-        select = ["demo/json/*"]
-        keys = ["python"]
-        columns = ["throughput", "response_mean", "ceiling"]
-        headings.response_mean = "mean"
-        [[shapes]]
-        statement = "faster [bold] without"
-        metric = "throughput"
-        numerator = "ft"
-        denominator = "gil"
-        least = 1.5
-        """)
-)
 
 
 def demo_run() -> Run:
@@ -61,8 +36,14 @@ def demo_run() -> Run:
     gil, ft, other = (
         synthetic.make_case(f"demo/{name}") for name in ("json/py3.14", "json/py3.14t", "io")
     )
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
-    figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
+    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 0.20 cores")
+    figures = [
+        {
+            "server_cpu_per_request": 163e-6, "throughput": rate, "response_p50": 0.0556,
+            "response_p99": 0.081, "pss_steady": 45e6,
+        }
+        for rate in (90, 100, 110)
+    ]  # fmt: skip
     good = [synthetic.ok(gil.id, n, row, *[noise] * (n == 1)) for n, row in enumerate(figures)]
     wrong = FlagName.WRONG_ANSWER, "expected a | b, found c"
     bad = [synthetic.failed(ft.id, number, *wrong) for number in range(3)]
@@ -72,32 +53,10 @@ def demo_run() -> Run:
     return synthetic.make_run([*results, synthetic.steady_result(other, {"throughput": 7.0})])
 
 
-def sections() -> tuple[Section, ...]:
-    return of_run(summarise(demo_run()), {"demo": PUBLISHED})
-
-
-def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() -> None:
-    stream = io.StringIO()
-    findings.print_sections(Console(file=stream, width=60), demo_run().id, (), sections())
-    text = stream.getvalue().replace("\\", "")
-    for words in (
-        "Published: A page, 2025.",
-        "faster [bold] without | ≥ 1.5 | — | — | not measured: no figures of json/py3.14t",
-        "3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms",
-        "3.14t | failed | failed | failed",
-        "demo/json/py3.14t: 3 of 3 launches failed: wrong_answer: expected a | b, found c",
-        "io | 7.00/s",
-    ):
-        assert words in text
-
-
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one run and one declared experiment."""
+    """A checkout with one run."""
     (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
-    (tmp_path / "apps" / "demo").mkdir(parents=True)
-    (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
-    (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
     files.save(tmp_path / "results", demo_run())
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     return tmp_path
@@ -105,9 +64,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def called(arguments: Sequence[str]) -> str:
     """Output of the command line; its errors are raised."""
-    app = typer.Typer()
+    app = typer.Typer(callback=lambda: None)  # of several commands
     app.command("show")(show_command)
-    app.command("beside")(experiments.show_command)
     # Workers of pytest-xdist have a width in their environment.
     runner = CliRunner(env={"COLUMNS": None})
     return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
@@ -115,24 +73,13 @@ def called(arguments: Sequence[str]) -> str:
 
 def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
     """In brief, of one case and of several with a failure; and with all figures."""
-    cases = [synthetic.make_case(f"demo/{name}/py3.14") for name in ("json", "io")]
-    figures = {
-        "server_cpu_per_request": 163e-6, "throughput": 957.0, "response_p50": 0.0556,
-        "response_p99": 0.081, "pss_steady": 45e6,
-    }  # fmt: skip
-    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 1.60 cores")
-    launches = (
-        synthetic.ok(cases[0].id, 0, figures, noise),
-        synthetic.failed(cases[1].id, 0, FlagName.NOT_READY, "it ended"),
-    )
-    results = [
-        CaseResult(case=case, launches=(launch,))
-        for case, launch in zip(cases, launches, strict=True)
-    ]
     text = io.StringIO()
     console = Console(file=text, width=120, highlight=False)
+    brief = [
+        case.model_copy(update={"launches": case.launches[1:2]}) for case in demo_run().results
+    ]
     for n in (1, 2):
-        print_cases(console, synthetic.make_run(results[:n]).model_copy(update={"launches": 1}))
+        print_cases(console, demo_run().model_copy(update={"results": brief[:n], "launches": 1}))
         console.print()
     print_run(console, demo_run())
     assert_golden("answers/run.txt", "\n".join(map(str.rstrip, text.getvalue().splitlines())))
@@ -142,10 +89,7 @@ def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
 @pytest.mark.usefixtures("state_home")
 def test_the_latest_run_is_shown_whole_and_a_partial_one_says_so(checkout: Path) -> None:
     assert Run.model_validate_json(called(["show", "latest", "--json"])) == demo_run()
-    whole, beside = called(["show"]), called(["beside"])
-    assert "Run 20261120T090000Z-nightly-3f2a9c17\n" in whole
-    for part in ("Is it faster?", "A page, 2025"):
-        assert (part in whole, part in beside) == (False, True)
+    assert "Run 20261120T090000Z-nightly-3f2a9c17\n" in called(["show"])
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": "partial", "notes": notes})
     text = called(["show", str(files.save(checkout / "results", run))])
@@ -224,23 +168,9 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("state_home")
-def test_comparisons_go_by_their_ids(checkout: Path) -> None:
-    interrupted = "20261121T120000Z-compare-cccccccc"
-    save_comparison(a_comparison(), checkout / "results")
-    save_comparison(a_comparison(id=interrupted, status="partial"))
-    assert "Partial: " not in called(["show", COMPARED])
-    assert "Partial: " in called(["show", "Z-compare-ccc"])
-    # The newest of any kind is the latest.
-    assert called(["show"]) == called(["show", interrupted])
-    any_of = f"could be any of .*{COMPARED}.*; be more specific"
-    refused(UsageError, any_of, "show", "Z-compare-")
-    refused(UsageError, f"no result has the name 'x'.*{COMPARED}", "show", "x")
-    none = f"no result has the name 'x-compare-y'.*{interrupted}"
-    refused(UsageError, none, "show", "x-compare-y")
-
-
-@pytest.mark.usefixtures("state_home")
-def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparisons_go_by_their_ids_and_the_latest_is_of_this_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other one's is newer, and goes by its id."""
     for place, day in (("shop", 20), ("books", 21)):
         root = tmp_path / place
@@ -252,3 +182,10 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
     assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
+    assert "Partial: " not in called(["show"])
+    save_comparison(a_comparison(id="20261122T120000Z-compare-shop2", status="partial"))
+    assert "Partial: " in called(["show", "shop2"])
+    any_of = "could be any of .*compare-shop.*; be more specific"
+    refused(UsageError, any_of, "show", "Z-compare-")
+    for name in ("x", "x-compare-y"):
+        refused(UsageError, f"no result has the name '{name}'.*compare-shop2", "show", name)

@@ -12,8 +12,7 @@ import pytest
 import site_builds
 import sites
 from bench import Once
-from disks import full_disk
-from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host import files
 from observatory.show import addresses
 from observatory.store.points import Points
@@ -22,24 +21,17 @@ from site_builds import a_run
 pytestmark = pytest.mark.long
 
 
-def text_of(folder: Path, name: str = "") -> str:
-    return sites.read(folder / "site" / name / "index.html").text
-
-
-@pytest.fixture(scope="module", params=["reference", "world", "past"])
+@pytest.fixture(scope="module", params=["reference", "world"])
 def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
-    """The site of the committed results, of a small world, and of five made-up years."""
-    if request.param == "past":
-        return once("past", site_builds.history) / "site"
+    """The site of the committed results, and of a small world."""
+    if request.param == "world":
+        return once("world", site_builds.build_world) / "site"
 
     def fill(folder: Path) -> None:
-        if request.param == "world":
-            site_builds.world(folder)
-        else:
-            (folder / "results").symlink_to(reference_results)
+        (folder / "results").symlink_to(reference_results)
         assert sites.build_site(folder) == ()
 
-    return once(f"built-{request.param}", fill) / "site"
+    return once("built-reference", fill) / "site"
 
 
 def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
@@ -116,34 +108,6 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="found a file"):
         sites.build_site(tmp_path, "file")
-
-
-@pytest.mark.parametrize(
-    ("replaced", "by", "told"),
-    [(b"{", b"", "expected a run file"),
-     (b"2026-11-02T03:00:00+00:00", b"the day after", "expected a moment like")],
-    ids=["damaged", "date"],
-)  # fmt: skip
-def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so(
-    tmp_path: Path, replaced: bytes, by: bytes, told: str
-) -> None:
-    path = [files.save(tmp_path / "results", a_run(day)) for day in (1, 2)][-1]
-    path.write_bytes(path.read_bytes().replace(replaced, by))
-    notes = sites.build_site(tmp_path)
-    text = text_of(tmp_path)
-    assert "1 file of the results could not be read" in text
-    assert str(tmp_path) not in text
-    assert any(told in note for note in notes)
-    there = [path.name for path in (tmp_path / "site" / "runs").iterdir()]
-    assert len(there) == 2, "the files themselves are copied"
-
-
-def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    (tmp_path / "disk").mkdir()
-    full = pytest.raises(RecordError, match=r"free some space, .*, or name another folder")
-    with full_disk(tmp_path / "disk"), full:
-        sites.build_site(tmp_path, "disk/site")
 
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"

@@ -1,7 +1,6 @@
 """A site on loopback, Chromium to open it, and all errors of a page."""
 
 import functools
-import gzip
 import http.server
 import os
 import shutil
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -35,13 +33,11 @@ class WatchedPage:
         page: The page.
         base: Address of its site.
         troubles: Errors and warnings, failed requests, requests to other hosts, as sentences.
-        fetched: Addresses with an answer.
     """
 
     page: Page
     base: str
     troubles: list[str] = field(default_factory=list)
-    fetched: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.page.on("console", self._on_message)
@@ -73,7 +69,6 @@ class WatchedPage:
             self.troubles.append(f"no {request.url}: {request.failure}")
 
     def _on_response(self, response: Any) -> None:
-        self.fetched.append(response.url)
         if response.status >= 400:
             self.troubles.append(f"{response.status} {response.url}")
 
@@ -131,15 +126,3 @@ def browser() -> Iterator[Browser]:
         )
         yield result
         result.close()
-
-
-def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
-    """Return the gzipped size of files that a page fetched, as hosts of pages send them, in B."""
-    result = {}
-    for address in addresses:
-        if address.startswith("data:"):
-            continue
-        name = unquote(urlsplit(address.removeprefix(base)).path)
-        file = folder / (f"{name}index.html" if not name or name.endswith("/") else name)
-        result[file.relative_to(folder).as_posix()] = len(gzip.compress(file.read_bytes(), 6))
-    return result

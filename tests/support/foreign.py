@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ from duetbench import __version__
 from duetbench.core.comparison import Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Missing, Plan, Run
 from duetbench.host import files
-from observatory.measure import asv_runs
+from observatory.measure import asv_plugin
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import Points
@@ -27,7 +26,6 @@ COMMIT: Final = "3f2a9c17" * 5
 MACHINES: Final = tuple(
     MACHINE.model_copy(update={"id": f"synthetic-2c-00000{number}"}) for number in (1, 2, 3)
 )
-_NAMES: Final = tuple(one.id for one in MACHINES)
 _SOURCE: Final = make_run(())
 
 DATE: Final = 1_795_000_000_000
@@ -36,7 +34,7 @@ DATE: Final = 1_795_000_000_000
 LOCKS: Final = {record.name: record for record in _SOURCE.stacks}
 
 
-def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
+def night() -> NightPlan:
     return NightPlan(
         id="20261120T085500Z-nightly-3f2a9c17",
         commit=COMMIT,
@@ -44,10 +42,10 @@ def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
         shards=tuple(
             Shard(
                 number=number,
-                machine=machine,
+                machine=machine.id,
                 plan=Plan(profile="nightly", launches=3, seed=1, cases=_cases(number)),
             )
-            for number, machine in enumerate(machines, start=1)
+            for number, machine in enumerate(MACHINES, start=1)
         ),
     )
 
@@ -76,17 +74,28 @@ def shard_run(number: int, **changes: Any) -> Run:
 def inside(**changes: Any) -> dict[str, Any]:
     """Results of asv in one environment at the commit: three figures, one of them missing."""
     document = record("asv")
-    document["params"] |= asv_runs.profile(MACHINES[0])
+    document["params"] |= asv_plugin.profile(MACHINES[0])
     return {**document, "commit_hash": COMMIT, "date": DATE, **changes}
+
+
+LISTED: Final = {
+    "gil.Cpu.time_tasks": {
+        "version": "1",
+        "unit": "seconds",
+        "params": [["'serial'"], ["1", "2", "4"]],
+        "param_names": ["mode", "tasks"],
+    }
+}
+"""asv's list of benchmarks."""
 
 
 def asv_files(results: Any) -> dict[str, bytes]:
     """What asv leaves beside its results of a machine, with them."""
     name = MACHINES[0].id
     contents = {
-        "asv/benchmarks.json": {},
+        "asv/benchmarks.json": LISTED,
         f"asv/{name}/machine.json": {"machine": name, "version": 1},
-        f"asv/{name}/{COMMIT[:8]}-duetbench-py3.14-stackcurrent.json": results,
+        f"asv/{name}/{results['commit_hash'][:8]}-duetbench-py3.14-stackcurrent.json": results,
     }
     return {path: json.dumps(value).encode() for path, value in contents.items()}
 

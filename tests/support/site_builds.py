@@ -1,4 +1,4 @@
-"""Small sites for tests: a world of every kind, five made-up years, and what is odd."""
+"""Small sites for tests: a world of every kind, and what is odd."""
 
 import itertools
 import json
@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 import attributing
 import comparing
-import made_up
 import sites
 import synthetic as runs
 from anchored_files import a_file, of, ratio
@@ -235,20 +234,9 @@ def world(folder: Path) -> None:
         files.save(results, record)
 
 
-def history(folder: Path) -> None:
-    """Build a site of five made-up years, of FastAPI's releases, and of a comparison."""
-    results, years = folder / "results", made_up.make(5 * 365, 8)
-    for night in years.files:
-        files.save(results, night)
-    save_releases(results)
-    files.save(results, make_comparison(JSON, FREE))
-    moved = change("moved", case=next(iter(years.cases)), why=attributing.attribution())
-    files.save(results, moved)
-    declared = [
-        runs.steady_result(runs.make_case(case), {"throughput": 5.0}) for case in (JSON, FREE)
-    ]
-    files.save(results, a_run(19, *declared))
-    build(folder)
+def build_world(folder: Path) -> None:
+    world(folder)
+    assert sites.build_site(folder) == ()
 
 
 def nothing(folder: Path) -> Path:

@@ -33,14 +33,13 @@ class Step:
     waits: list[float] = field(default_factory=list)
 
     @classmethod
-    @contextmanager
     def on(
         cls,
         github: FakeGitHub,
         folder: Path,
         patch: pytest.MonkeyPatch,
         capture: pytest.CaptureFixture[str],
-    ) -> Iterator[Step]:
+    ) -> Step:
         """A step of run 7 in `owner/name`, with pull request 12 open."""
         for name in [name for name in os.environ if name.startswith(("GITHUB_", "DUETBENCH_"))]:
             patch.delenv(name)
@@ -56,7 +55,7 @@ class Step:
         # Not time.sleep itself: the stand-in sleeps in this process too.
         patch.setattr(api, "WAIT", result.waits.append)
         github.add_pull(12, HEAD, BASE)
-        yield result
+        return result
 
     def set(self, **variables: str) -> None:
         for name, value in variables.items():

@@ -13,11 +13,12 @@ from typing import Final
 
 import pytest
 
-from comparing import BROKEN, CPU, comparison_of, duet, judged_case
-from duetbench import Contrast, Extent
+from comparing import CPU, comparison_of, duet, judged_case
+from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Verdict
+from duetbench.judge.comparison import Extent
 from repos import git, keep
 
 pytestmark = pytest.mark.long
@@ -113,17 +114,6 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
     assert [(row[3], row[5]) for row in (every, *by)] == [
         ("1 of 4", "4"), ("0 of 4", "4"), ("1 of 4", "3"),
     ]  # fmt: skip
-
-
-def test_of_a_slower_handler_only_cpu_and_counts_are_told(selftest: ModuleType) -> None:
-    """Counts that no duet confirms are called different, and have the direction of their size."""
-    sql = Finding(case="", subject="sql", verdict=Verdict.DIFFERENT, exact=True, base=0, head=1)
-    more = said("instructions", 0.02).model_copy(update={"verdict": Verdict.DIFFERENT})
-    less = said("instructions", -0.02).model_copy(update={"verdict": Verdict.DIFFERENT})
-    for actual, right in ((said(MEMORY, 0.02), 0), (BROKEN, 0), (sql, 0), (less, 0), (more, 1)):
-        tries = [made(1, actual), made(1)]
-        row = columns(selftest, next(selftest.Tries(0.02, "", made=tries).rows()))
-        assert (row["times"], row["wrong way"]) == (f"{right} of 2", f"{1 - right}"), actual
 
 
 def test_every_second_time_the_slower_side_is_base(

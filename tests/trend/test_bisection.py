@@ -236,26 +236,7 @@ def questions(items: int, culprits: int) -> int:
     return 1 + culprits * (1 + math.ceil(math.log2(items)) + 1)
 
 
-SIZES: Final = st.floats(0.02, 0.2) | st.floats(-0.15, -0.02)
-
-
-@settings(deadline=None)
-@given(st.dictionaries(st.integers(1, 30), SIZES, min_size=1, max_size=3))
-def test_of_30_packages_all_that_did_something_are_found(does: dict[int, float]) -> None:
-    """Each alone and with its size, by few questions, unless they cancel each other out."""
-    world, whole = World(does), multiplied(does, does)
-    if abs(math.log(whole)) < math.log1p(0.01):
-        return
-    cause = world.search("releases", 30, ["duets"])
-    assert len(world.looks) <= questions(30, len(cause.shares))
-    sizes = {item: share.interval.estimate for share in cause.shares for item in named(share)}
-    assert sizes == {item: pytest.approx(1 + does[item]) for item in sizes}
-    left = multiplied(does, does.keys() - sizes.keys())
-    assert abs(math.log(left)) < math.log1p(0.01)
-    assert cause.reason == ""
-
-
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.integers(1, 40), st.integers(1, 9), min_size=1, max_size=4))
 def test_of_40_commits_all_that_did_something_are_found(does: dict[int, int]) -> None:
     """The largest first, by few questions; what did nothing is asked about before and after."""
@@ -271,12 +252,7 @@ def test_of_40_commits_all_that_did_something_are_found(does: dict[int, int]) ->
 
 @pytest.mark.parametrize(
     ("scatter", "does", "rate", "most"),
-    [
-        (0.012, (0.025,), 0.95, 140),
-        (0.020, (0.03,), 0.95, 150),
-        (0.012, (0.04, 0.02), 0.9, 180),
-        (0.012, (0.05, -0.03), 0.9, 150),
-    ],
+    [(0.020, (0.03,), 0.95, 150), (0.012, (0.05, -0.03), 0.9, 150)],
 )
 def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
     scatter: float, does: tuple[float, ...], rate: float, most: int

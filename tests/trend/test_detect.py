@@ -1,19 +1,16 @@
 """Detection: levels and steps in series that were made up, judged by duets that measure nothing."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
-import made_up
-from bench import Bench, make_checkout
-from comparing import busy
+from anchored_files import of, ratio
+from bench import make_checkout
+from comparing import BETTER, OPEN, SAME, comparison_of, judged_case, measured
 from detecting import (
     BUMPED,
     COMMIT,
@@ -23,6 +20,7 @@ from detecting import (
     digest,
     moved_at,
     moves,
+    night_of,
     ratios,
     recorded,
     run_of,
@@ -33,16 +31,14 @@ from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.host import files
-from fake_sessions import FakeInstruments, compared_by
-from made_up import Shift
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName
+from observatory.store.points import Points
 from observatory.trend.candidates import detect, of_table, present, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
-from observatory.trend.table import Table
-
-pytestmark = pytest.mark.usefixtures("without_oha")
+from observatory.trend.table import COLUMNS, Table
+from steps import Step
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
@@ -68,55 +64,43 @@ def test_two_points_after_a_release_are_a_candidate() -> None:
     assert step.within == pytest.approx((1.0141, 1.0259), abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "explained"),
-    [
-        (19, 0.03, True), (21, 0.03, True), (18, 0.03, False), (23, 0.03, False),
-        # It is so high above the scatter that it was that night, and no other.
-        (20, 0.004, True), (21, 0.004, False),
-    ],
-)  # fmt: skip
-def test_a_step_may_be_seen_a_night_early_or_late(
-    changed: int, error: float, explained: bool
-) -> None:
-    """The stack changed within a night of it; farther away it was something else."""
-    versions = ["1"] * changed + ["2"] * (26 - changed)
-    figures = ratios((20, 1.0), (6, 1.1), scatter=0.001)
-    made = table({"x/a": figures}, versions, error=error)
-    assert len(detect([made]).candidates) == int(explained)
-    assert [*steps(made)]
+LATE: Final = {150: ((0,), 1.08), 170: ((1, 2), 0.9), 195: ((3,), 1.05)}
+"""At which nights a release changes the CPU of which cases, and by what factor."""
 
 
-@pytest.mark.parametrize(
-    ("figures", "options"),
-    [
-        # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
-        (ratios((20, 1.0), (6, 1.0015), scatter=1e-6), {"error": 1e-5}),
-        ([float("nan")] * 26, {}),
-    ],
-)
-def test_what_is_no_step(figures: list[float], options: dict[str, object]) -> None:
-    made = table({"x/a": figures}, BUMPED, **options)  # type: ignore[arg-type]
-    assert list(steps(made)) == []
+def seven_months() -> Table:
+    """Nights of five cases: some are lost, nine in a row, and in others a case; LATE is planted.
 
-
-LATE = (
-    Shift(night=150, cases=(0,), factor=1.08),
-    Shift(night=170, cases=(1, 2), factor=0.9),
-    Shift(night=195, cases=(3,), factor=1.05),
-)
-NIGHTS = partial(made_up.make, 219, 5, LATE, kernel_change=120)
-"""Seven months of five cases with gaps, failures, and these changes."""
+    From the 120th on everything costs 8 % more, by no release. Figures scatter by 1 %.
+    """
+    source, metrics = np.random.default_rng(219), COLUMNS[:10]
+    there = source.random(219) >= 0.02
+    there[30:39] = False
+    level, nights = source.lognormal(0, 0.1, (5, len(metrics))), list[Points]()
+    for night, day in enumerate(np.flatnonzero(there)):
+        cases, factor = LATE.get(night, ((), 1.0))
+        level[list(cases), metrics.index(CPU)] *= factor
+        level *= 1.08 if night == 120 else 1.0
+        figures = level * source.lognormal(0, 0.01, level.shape)
+        errors = 0.01 * source.uniform(0.5, 1.5, level.shape)
+        measured = [
+            of(f"x/{case}", *(ratio(value, error, 1, name) for name, value, error in row))
+            for case in np.flatnonzero(source.random(5) >= 0.01)
+            for row in [zip(metrics, figures[case], errors[case], strict=True)]
+        ]
+        packages = {"granian": f"1.{sum(late <= night for late in LATE)}.0"}
+        when = FIRST + timedelta(days=int(day))
+        nights.append(night_of(run_of(int(day)), when, packages, cases=tuple(measured)))
+    return Table("", "A", tuple(nights))
 
 
 def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
-    made = NIGHTS()
+    made = seven_months()
     actual = sorted(of_table(made), key=lambda item: str(item.after_run))
-    assert [item.after_run for item in actual] == [made.files[item.night].id for item in LATE]
-    for number, (item, change) in enumerate(zip(actual, LATE, strict=True)):
-        moved = {step.series.case for step in item.steps}
-        assert moved == {sorted(made.cases)[place] for place in change.cases}
+    assert [item.after_run for item in actual] == [made.files[night].id for night in LATE]
+    for number, (item, (cases, _)) in enumerate(zip(actual, LATE.values(), strict=True)):
+        assert {step.series.case for step in item.steps} == {f"x/{case}" for case in cases}
         assert [(move.package, move.base) for move in item.packages] == [
             ("granian", f"1.{number}.0")
         ]
@@ -129,61 +113,46 @@ def candidate_of(*moved: tuple[str, float], tries: int = 0) -> Change:
     return moved_at(*series, ratios=ratios, packages=moves("granian"), tries=tries)
 
 
-Compared = Callable[..., Comparison]
+LARGER: Final = measured(Verdict.WORSE, 1.05, 1.045, 1.055)
+SMALLER: Final = measured(Verdict.WORSE, 1.03, 1.025, 1.035)
 
 
-@pytest.fixture
-def compared(tmp_path: Path) -> Compared:
-    """A real comparison by instruments that measure nothing."""
+def test_what_the_duets_see_too_becomes_a_record() -> None:
+    """With their figures. Of the others: what they saw; and, not claimed, what was not measured.
 
-    def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
-        cases = tuple(busy(f"x/{name}") for name in names)
-        fake = FakeInstruments(slower={f"x/{name}": value for name, value in slower.items()})
-        return compared_by(fake, cases, tmp_path / "comparisons", seconds)
-
-    return do
-
-
-def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
-    """With their figures. Of the others: what they saw; and, not claimed, what was not measured."""
+    Of several releases none is blamed: which it was, the duets of both stacks cannot tell.
+    """
     candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
-    comparison = compared("a", "b", "still", a=0.05, b=0.03)
+    findings = {"x/a": LARGER, "x/b": SMALLER, "x/still": SAME}
+    comparison = comparison_of(*(judged_case(case, finding) for case, finding in findings.items()))
     record = conclude(candidate, comparison)
     assert record.confirmed
     assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.WORSE)
     assert record.series.case == "x/a"
     assert {item.case for item in record.others} == {"x/b"}
     assert {item.case for item in record.unplayed} == {"x/unplayed"}
-    judged = comparison.of(record.series.case, record.series.metric)
-    assert judged is not None
-    assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
-    assert record.low < 1.05 < record.high
+    assert (record.ratio, record.low, record.high) == (1.05, 1.045, 1.055)
     assert record.evidence == comparison.id
     assert record.culprit is not None
     assert (record.culprit.package, record.culprit.version) == ("granian", "2")
-    assert f"confirmed by {judged.n} duets" in record.method
-
-
-def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
-    compared: Compared,
-) -> None:
-    """Which of them it was, the duet between both stacks cannot tell."""
+    assert "confirmed by 16 duets" in record.method
     both = {"packages": moves("granian", "uvicorn")}
-    record = conclude(candidate_of(("x/a", 0.95)).model_copy(update=both), compared("a", a=-0.05))
+    faster = comparison_of(judged_case("x/a", BETTER))
+    record = conclude(candidate_of(("x/a", 0.95)).model_copy(update=both), faster)
     assert (record.confirmed, record.culprit, record.verdict) == (True, None, Verdict.BETTER)
     assert (record.status, record.note) == ("closed", IMPROVED)
 
 
-def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
+def test_what_the_duets_do_not_see_is_dismissed() -> None:
     """No change is final; the opposite change, or no verdict, is asked for two times more."""
-    undecided, opposite = compared("a", seconds=5.0), compared("a", a=-0.05)
-    for comparison, tries, verdict, final in (
-        (compared("a"), 0, Verdict.SAME, True),
-        (opposite, 0, Verdict.UNKNOWN, False),
-        (undecided, 0, Verdict.UNKNOWN, False),
-        (undecided, 1, Verdict.UNKNOWN, False),
-        (undecided, 2, Verdict.UNKNOWN, True),
+    for finding, tries, verdict, final in (
+        (SAME, 0, Verdict.SAME, True),
+        (BETTER, 0, Verdict.UNKNOWN, False),
+        (OPEN, 0, Verdict.UNKNOWN, False),
+        (OPEN, 1, Verdict.UNKNOWN, False),
+        (OPEN, 2, Verdict.UNKNOWN, True),
     ):
+        comparison = comparison_of(judged_case("x/a", finding))
         actual = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
         assert actual.status == "dismissed"
         assert (actual.verdict, actual.tries, actual.final) == (verdict, tries + 1, final)
@@ -195,10 +164,11 @@ def test_nothing_is_judged_twice() -> None:
     (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
     earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
+    later = record.model_copy(update={"before_run": run_of(20), "after_run": run_of(21)})
     elsewhere = record.model_copy(
         update={"series": record.series.model_copy(update={"machine": "beta"})}
     )
-    for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
+    for records, known in (((record,), 1), ((earlier, later, elsewhere), 0), ((), 0)):
         actual = detect(made, records)
         assert (actual.known, len(actual.candidates)) == (known, 1 - known)
     for verdict, tries, known in (
@@ -227,12 +197,12 @@ def test_a_change_that_was_undone_is_closed() -> None:
         assert close((open_, later)) == ()
 
 
-def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path: Path) -> None:
+def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
     """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
     now = [0.0]
     shares: list[float] = []
     searched: list[tuple[str, float]] = []
-    comparison = compared("a", a=0.05)
+    comparison = comparison_of(judged_case("x/a", LARGER))
 
     def judge(candidate: Change, seconds: float) -> Comparison:
         shares.append(seconds)
@@ -271,38 +241,26 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert known.culprit is not None
 
 
-@pytest.fixture
-def command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Bench:
-    """The command line in a checkout with a history that was made up."""
-    root = make_checkout(tmp_path / "checkout")
-    for night in NIGHTS().files:
-        files.save(root / "results", night)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    return Bench(root, tmp_path, "detecting", capsys, monkeypatch)
-
-
 @pytest.mark.long
-def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
+def test_the_command_finds_hands_on_and_closes(step: Step) -> None:
     """Candidates as a file and a matrix; changes that were undone are closed."""
-    results, folder = command.root / "results", command.folder
-    for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
-        files.save(results, record)
+    folder, root = step.folder, make_checkout(step.folder / "checkout")
+    made = table({"x/c": ratios((20, 1.0), (6, 1.05))}, [*"3" * 20, *"4" * 6])
+    for item in (*made.files, recorded("open", 1.10, 9), recorded("closed", 0.91, 15)):
+        files.save(root / "results", item)
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "GITHUB_OUTPUT"):
+        step.set(**{name: str(folder / name)})
+    step.set(DUETBENCH_ROOT=str(root))
     file = folder / "candidates.json"
-    result = command("observatory", "detect", "--output", file)
+    result = step("detect", "--output", file)
     assert result.code == 0, result
     actual = files.read(Candidates, file)
     assert actual.candidates
-    assert "closed: change-20-a: " in result.out
-    assert files.read(Change, results / "changes" / "change-20-a.json").status == "closed"
-    assert f'["{MACHINE}"]' in (folder / "output").read_text().splitlines()
-    assert actual.candidates[0].id in (folder / "summary.md").read_text()
-    result = command("observatory", "confirm", file, "--results", folder / "out")
+    assert "closed: change-9-a: " in result.out
+    assert files.read(Change, root / "results/changes/change-9-a.json").status == "closed"
+    assert f'["{MACHINE}"]' in (folder / "GITHUB_OUTPUT").read_text().splitlines()
+    assert actual.candidates[0].id in step.summary
+    result = step("confirm", file, "--results", folder / "out")
     assert result.code == 0, result
     assert f"other candidates wait for {MACHINE}" in result.err
     assert "no candidate on this machine" in result.out
@@ -390,36 +348,13 @@ def test_equal_locks_have_no_steps() -> None:
         assert sum(len(pieces) - 1 for pieces in actual) <= most
 
 
-def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() -> None:
-    """The runs have other names by then, and the order of these tells nothing."""
-    versions = ["1"] * 10 + ["2"] * 12
-    made = table({"x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4)}, versions, error=0.004)
-    nights = [
-        night.model_copy(
-            update={
-                "origin": "backfill",
-                "when": datetime(2026, 1, place + 1, tzinfo=UTC),
-                "id": f"20260{9 - place // 4}-{place}",
-            }
-        )
-        for place, night in enumerate(made.files)
-    ]
-    made = replace(made, files=tuple(nights))
-    (item,) = detect([made]).candidates
-    assert (item.base.as_of, item.head.as_of) == ("2026-01-10", "2026-01-11")
-    record = recorded("open", 1.05, 10)
-    for dates, known in ((("2026-01-08", "2026-01-15"), 1), (("2026-01-11", "2026-01-20"), 0)):
-        base, head = (
-            state.model_copy(update={"as_of": date})
-            for state, date in zip((record.base, record.head), dates, strict=True)
-        )
-        judged = record.model_copy(update={"id": "earlier", "base": base, "head": head})
-        assert detect([made], (judged,)).known == known
-
-
 def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor() -> None:
-    """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points."""
+    """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points.
+
+    Up to the floor (0.2 % of CPU) nothing has moved, however surely it is seen.
+    """
     made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], error=0.004,
                   metric=metric) for metric in (INSTRUCTIONS, CPU)]  # fmt: skip
-    assert [len(list(steps(item))) for item in made] == [1, 0]
+    made.append(table({"x/a": ratios((20, 1.0), (6, 1.0015), scatter=1e-6)}, BUMPED, error=1e-5))
+    assert [len(list(steps(item))) for item in made] == [1, 0, 0]
     assert [step.series.metric for step, _ in steps(made[0])] == [INSTRUCTIONS]

@@ -3,9 +3,8 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
@@ -17,87 +16,79 @@ from duetbench.core.errors import HistoryError, UsageError
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
 from fake_sessions import make_duet, note_sessions
-from observatory.matrix.checkout import Checkout
-from observatory.matrix.checkout import renew as renew_locks
+from observatory.matrix.checkout import Checkout, lock_stacks
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
-LOCK = "apps/stacks/one.txt"
+
+def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Lay out a checkout of two cases, with a cache and state of its own."""
+    borrow_cache(folder / "cache", patch)
+    root = make_tiny(folder / "tiny")
+    patch.setenv("DUETBENCH_ROOT", str(root))
+    patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    return root
 
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository whose stack was locked at the end of January, in its only commit."""
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
+    root = lay_out(tmp_path, monkeypatch)
     declared = root / "apps" / "tiny" / "experiment.toml"
     declared.write_text(declared.read_text().replace("quick", "nightly"))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        renew_locks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
+        lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
         write(root, ".gitignore", "__pycache__/\n")
         commit(root, "Everything")
         yield root
 
 
-@dataclass(frozen=True)
-class Bumps:
-    """A repository with two locks: the commits at which each was measured, and their digests."""
-
-    root: Path
-    commits: tuple[str, str]
-    digests: tuple[str, str]
-
-    def candidate(self, **changes: object) -> Change:
-        """Both cases moved between the locks."""
-        made = moved_at(
-            *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)
-              for name in ("alone", "dependent")),
-            packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
-        )  # fmt: skip
-        ours = {
-            "base": StackState(stack="one", digest=self.digests[0]),
-            "head": StackState(stack="one", digest=self.digests[1]),
-            "base_commit": self.commits[0],
-            "head_commit": self.commits[1],
-        }
-        return made.model_copy(update={**ours, **changes})
-
-
-@pytest.fixture
-def bumps(tiny: Path) -> Bumps:
-    """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
-    commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
-    renew_locks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
-    commits.append(commit(tiny, "Locks"))
-    digests.append(Checkout.here().lock("one").digest)
-    renew_locks(Checkout.here(), QUIET)
-    commit(tiny, "Locks")
-    return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
-
-
-def making(instruments: object) -> Any:
-    return lambda: instruments
+def between(commits: Sequence[str], base: StackState, head: StackState) -> Change:
+    """A candidate: both cases moved between two locks of the stack."""
+    made = moved_at(
+        *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)
+          for name in ("alone", "dependent")),
+        packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
+    )  # fmt: skip
+    first, second = commits
+    update = {"base": base, "head": head, "base_commit": first, "head_commit": second}
+    return made.model_copy(update=update)
 
 
 @pytest.mark.real
-def test_both_stacks_are_measured_as_they_were(
-    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+def test_both_stacks_are_found_and_measured_as_they_were(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the locks of then, installed, on the applications of now."""
+    """Locks of January and of mid-February, on the applications of now; by now there is a third."""
+    commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
+    lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
+    commits.append(commit(tiny, "Locks"))
+    digests.append(Checkout.here().lock("one").digest)
+    lock_stacks(Checkout.here(), QUIET)
+    commit(tiny, "Locks")
+    candidate = between(commits, *(StackState(stack="one", digest=digest) for digest in digests))
+
+    # By their digests, at the commit that was measured.
+    before, after = find_locks(Checkout(tiny), candidate, QUIET)
+    assert [hashlib.sha256(text.encode()).hexdigest() for text in (before, after)] == digests
+    # One that is gone is resolved again, if it has a date.
+    lost = StackState(stack="one", digest="0" * 64)
+    with pytest.raises(HistoryError, match="the lock of the stack one"):
+        find_locks(Checkout(tiny), between(commits, lost, candidate.head), QUIET)
+    old, new = (lost.model_copy(update={"as_of": f"2026-{day}"}) for day in ("01-31", "02-20"))
+    before, after = find_locks(Checkout(tiny), between(commits, old, new), QUIET)
+    assert ("beta==1.0 " in before, "beta==1.5 " in after) == (True, True)
+
     sessions = note_sessions(monkeypatch)
-    actual = compare_stacks(
-        Checkout(bumps.root, "nightly"), bumps.candidate(), 90.0, reporter=QUIETLY
-    )
+    actual = compare_stacks(Checkout(tiny, "nightly"), candidate, 90.0, reporter=QUIETLY)
     (session,) = sessions
     assert session.extent.seconds == 90.0
     assert session.reporter is QUIETLY
     sides = session.sides.base, session.sides.head
-    for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
+    for side, version, digest in zip(sides, ("1.0", "1.5"), digests, strict=True):
         stack = side.testbed.stacks["one"]
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
@@ -109,27 +100,6 @@ def test_both_stacks_are_measured_as_they_were(
         assert "expected an application, found module" in problem
     assert actual.base.label == f"one of {run_of(19)}"
     assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
-
-
-@pytest.mark.real
-def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
-    """At the commit that was measured, fetched into a shallow history, or resolved."""
-    before, after = find_locks(Checkout(bumps.root), bumps.candidate(), QUIET)
-    digests = [hashlib.sha256(text.encode()).hexdigest() for text in (before, after)]
-    assert tuple(digests) == bumps.digests
-
-    git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
-    shallow = tmp_path / "shallow"
-    git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
-    assert find_locks(Checkout(shallow), bumps.candidate(), QUIET) == (before, after)
-
-    # One that is gone is resolved again, if it has a date.
-    lost = StackState(stack="one", digest="0" * 64)
-    with pytest.raises(HistoryError, match="the lock of the stack one"):
-        find_locks(Checkout(bumps.root), bumps.candidate(base=lost), QUIET)
-    old, new = (lost.model_copy(update={"as_of": f"2026-{day}"}) for day in ("01-31", "02-20"))
-    before, after = find_locks(Checkout(bumps.root), bumps.candidate(base=old, head=new), QUIET)
-    assert ("beta==1.0 " in before, "beta==1.5 " in after) == (True, True)
 
 
 @dataclass
@@ -151,47 +121,34 @@ class Ratios:
         return "not counted"
 
 
-@pytest.fixture
-def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
-    """Two locks of a stack in which four packages moved; of two each pins the other."""
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_tiny(tmp_path / "tiny")
-    needs = '"beta", "gamma", "wrap", "core"'
-    file = root / "apps" / "pyproject.toml"
-    file.write_text(file.read_text().replace('"alpha"', needs))
-    write(root, "apps/tiny/dependent.py", "import beta, core, gamma, wrap\n\napp = beta\n")
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    actual = []
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
-            for name in ("beta", "gamma", "core"):
-                index.add(name, version, str(day))
-            index.add("wrap", version, str(day), (f"core=={version}",))
-            text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
-            actual.append(text)
-            write(root, "apps/stacks/one.txt", text)
-        yield actual[0], actual[1]
-
-
-DEPENDENT: Final = "tiny/dependent/py3.14"
-
-
 @pytest.mark.real
 def test_a_release_is_found_between_two_locks(
-    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The locks between are resolved, and their sides really prepared; duets are made up."""
-    here = Checkout(tmp_path / "tiny")
+    """Of three packages that moved, two only together; duets are made up.
 
-    def find(base: str, head: str, ratios: Ratios) -> Cause:
-        monkeypatch.setattr(comparison, "Real", making(ratios))
-        return causes.search_locks(here, "one", (base, head), DEPENDENT, 6000.0, QUIETLY, CPU)
+    The locks between are resolved, and their sides really prepared.
+    """
+    root, locks, ratios = lay_out(tmp_path, monkeypatch), list[str](), Ratios()
+    file = root / "apps" / "pyproject.toml"
+    file.write_text(file.read_text().replace('"alpha"', '"gamma", "wrap", "core"'))
+    write(root, "apps/tiny/dependent.py", "import core, gamma, wrap\n\napp = core\n")
+    monkeypatch.setattr(comparison, "Real", lambda: ratios)
 
-    with pytest.raises(UsageError, match="same versions"):
-        find(four[0], four[0], Ratios())
-    ratios = Ratios()
-    cause = find(*four, ratios)
+    def find(base: str, head: str) -> Cause:
+        case = "tiny/dependent/py3.14"
+        return causes.search_locks(Checkout(root), "one", (base, head), case, 6000.0, QUIETLY, CPU)
+
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
+            for name in ("gamma", "core"):
+                index.add(name, version, str(day))
+            index.add("wrap", version, str(day), (f"core=={version}",))
+            locks.append(Checkout(root).resolve("one", day + timedelta(days=5)))
+            write(root, "apps/stacks/one.txt", locks[-1])
+        with pytest.raises(UsageError, match="same versions"):
+            find(locks[0], locks[0])
+        cause = find(*locks)
     assert ratios.first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(item.package, item.previous, item.version) for item in share.releases] == [

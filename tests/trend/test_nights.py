@@ -2,29 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import synthetic
 from bench import Bench, make_checkout
-from duetbench.app import stacks
 from duetbench.ci import actions
-from duetbench.core.errors import DeclarationError, FlagName, SetupError
-from duetbench.core.model import Case, CaseResult, Launch, Plan, Run
+from duetbench.core.errors import DeclarationError, FlagName
+from duetbench.core.model import CaseResult, Plan
 from duetbench.host import files, machine
+from foreign import MACHINES, night, shard_run
 from observatory.store import night as nights
-from observatory.store.night import NightPlan, Shard
+from observatory.store.night import NightPlan
 
-A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
-
-
-def case(name: str) -> Case:
-    return synthetic.make_case(f"experiment/{name}")
+A, B = "alpha-2c-000001", "beta-2c-000002"
 
 
 def plan_of(*names: str) -> Plan:
-    cases = tuple(case(name) for name in names)
+    cases = tuple(synthetic.make_case(f"experiment/{name}") for name in names)
     return Plan(profile="nightly", launches=1, seed=1, cases=cases)
 
 
@@ -50,39 +45,23 @@ def test_each_machine_measures_what_is_declared(
         nights.share_out(plan_of(*"abcd"), {A: ["*/a"], B: ["*/c", "other/*"]})
 
 
-NIGHT = NightPlan(
-    id="20261120T030000Z-nightly-3f2a9c17",
-    commit="3f2a9c17" * 5,
-    shards=tuple(
-        Shard(number=number, machine=who, plan=plan_of(name))
-        for number, (name, who) in enumerate(zip("abc", (A, B, C), strict=True), start=1)
-    ),
-)
-"""A night of one case per shard."""
-
-
-def arrived(number: int, *launches: Launch, **changes: Any) -> Run:
-    """The run of a shard; by default with one good launch per case."""
-    results = [
-        CaseResult(case=case, launches=launches or (synthetic.ok(case.id, 0, {"throughput": 1.0}),))
-        for case in NIGHT.shards[number - 1].plan.cases
-    ]
-    return synthetic.make_run(results, night=NIGHT.id, shard=number, **changes)
-
-
 def test_what_is_missing_is_said_with_its_reason() -> None:
-    runs = [arrived(n) for n in (1, 2, 3)]
-    assert nights.missing(NIGHT, (1, 2, 3), runs) == []
-    case_ = NIGHT.shards[2].plan.cases[0]
-    failed = arrived(3, synthetic.failed(case_.id, 0, FlagName.NOT_READY, "60 s"))
-    never = CaseResult(case=NIGHT.shards[1].plan.cases[0], launches=())
-    cut = runs[1].model_copy(update={"status": "partial", "results": (never,)})
-    first, second = nights.missing(NIGHT, (1, 2, 3), [cut, failed])
-    assert first == (
-        f"shard 1 ({A}): 1 of 1 cases are missing: no run of this shard arrived: experiment/a"
+    planned, runs = night(), [shard_run(number) for number in (1, 2, 3)]
+    assert nights.missing(planned, (1, 2, 3), runs) == []
+    never, failed = (
+        [CaseResult(case=case, launches=launches) for case in planned.shards[number].plan.cases]
+        for number, launches in (
+            (1, ()), (2, (synthetic.failed("", 0, FlagName.NOT_READY, "60 s"),)),
+        )
+    )  # fmt: skip
+    cut = runs[1].model_copy(update={"status": "partial", "results": never})
+    last = runs[2].model_copy(update={"results": failed})
+    first, second = nights.missing(planned, (1, 2, 3), [cut, last])
+    assert first.startswith(
+        f"shard 1 on {MACHINES[0].id}: no run of this shard arrived: 2 of 2 cases are missing: asgi"
     )
-    assert "its run ended before it came to them: experiment/b" in second
-    assert nights.missing(NIGHT, (3,), [failed]) == []  # a failed launch is a result
+    assert "its run ended before: 2 of 2 cases are missing: asgi-wsgi/e2a/" in second
+    assert nights.missing(planned, (3,), [last]) == []  # a failed launch is a result
 
 
 def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
@@ -91,19 +70,6 @@ def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
     bench.patch.setenv("DUETBENCH_ROOT", str(root))
     with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(f"\n[tool.observatory.fleet]\n{table}")
-
-
-@pytest.mark.real
-def test_measuring_makes_the_environments_of_new_locks(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A sandbox has none of a night's locks, and runs nothing before this.
-    def make(stack: Any, python: Any, _narrator: object) -> None:
-        raise SetupError(f"asked for {stack.name} on {python.name}")
-
-    monkeypatch.setattr(stacks, "make_environment", make)
-    result = bench.run("right")
-    assert (result.code, "asked for current on 3.14" in result.err) == (4, True), result
 
 
 @pytest.mark.real
@@ -116,8 +82,8 @@ def test_a_shard_is_measured_as_planned(
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
     outcome = bench("observatory", "plan", "--profile", "quick", "--output", plan)
     assert outcome.code == 0, outcome
-    night = files.read(NightPlan, plan)
-    first = min(night.shards, key=lambda shard: shard.machine == B)
+    planned = files.read(NightPlan, plan)
+    first = min(planned.shards, key=lambda shard: shard.machine == B)
     assert first.plan.cases[0].id == "badapps/right"
     assert '"shard":2' in sentence.read_text()
 
@@ -125,10 +91,10 @@ def test_a_shard_is_measured_as_planned(
     outcome = bench(*words, "--results", bench.results)
     assert outcome.code == 0, outcome
     run = bench.saved_run()
-    assert (run.night, run.shard, run.launches) == (night.id, first.number, 1)
+    assert (run.night, run.shard, run.launches) == (planned.id, first.number, 1)
     assert [result.case for result in run.results] == list(first.plan.cases)
-    others = tuple(shard for shard in night.shards if shard != first)
-    files.write(plan, night.model_copy(update={"shards": others}))
+    others = tuple(shard for shard in planned.shards if shard != first)
+    files.write(plan, planned.model_copy(update={"shards": others}))
     outcome = bench(*words)
     assert (outcome.code, "expected a shard of this machine" in outcome.err) == (2, True)
 

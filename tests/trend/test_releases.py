@@ -2,20 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Final
 
 import pytest
 
-import synthetic
-from duetbench.core.change import Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
-from duetbench.core.units import Interval
-from observatory.show import quoting
-from observatory.store.change import SeriesName
 from observatory.store.points import Points
-from observatory.trend import quotes
 from observatory.trend.levels import Rise
 from observatory.trend.releases import ReleaseEffect, Result, judged, levels
 from site_builds import FREE, JSON, RELEASES, release_points, table_of
@@ -96,58 +88,3 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
     small[9] = 0.02
     assert not steps(*small)
     assert not steps(*scatter)
-
-
-SERVED: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
-
-
-def a_quote(
-    ratio: float, spread: float = 0.001, metric: str = CPU, case: str = SERVED
-) -> ReleaseEffect:
-    return ReleaseEffect(
-        "fastapi", "1.1", "1.0", datetime(2026, 11, 1, tzinfo=UTC), "m", case, metric,
-        Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE,
-    )  # fmt: skip
-
-
-def test_one_measurement_of_a_release_is_quoted() -> None:
-    """The largest on requests, starts, or memory, if it is large enough to act on: 2, 10, 5 %.
-
-    Of one case the narrowest measurement counts: 30 % to within 10 % are 20 % to within 1 %.
-    """
-    small, large, start = a_quote(1.01), a_quote(1.03, 0.02), a_quote(1.5, 0.01, "start_cpu")
-    memory, little = a_quote(2.0, 0.01, "pss_steady"), a_quote(1.04, 0.01, "pss_steady")
-    loud, narrow, other = a_quote(1.3, 0.1), a_quote(1.2, 0.01), a_quote(1.15, case="c/d/py3.14")
-    for chosen, *others in (
-        (large, memory, start), (start, memory), (memory, small), (small, little),
-        (narrow, loud, other), (loud, other),
-    ):  # fmt: skip
-        assert quotes._choose([*others, chosen]) == chosen
-
-
-def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
-    old, new = (
-        Release(package="fastapi", version=version, previous=before)
-        for version, before in (
-            ("0.142.0", "0.141.1"),
-            ("0.143.0", "0.142.0"),
-        )
-    )
-    share = synthetic.share(old, low=0.79, ratio=0.8, high=0.81)
-    series = SeriesName(machine="x", case="a/b", metric="throughput")
-    record = synthetic.change_record(series=series, shares=(share,), culprit=old)
-    (quote,) = quotes.quotes({}, [record]).values()
-    assert quote.key == ("fastapi", "0.142.0")
-    assert (quote.ratio.estimate, quote.machine, quote.metric) == (0.8, "x", "throughput")
-    assert quote.verdict is Verdict.WORSE, "fewer requests are worse"
-    assert quoting.finding(quote) == "fastapi 0.142.0 serves 20 % fewer requests per second for a/b"
-    start = a_quote(0.903, 0.01, "start_cpu", "start-up/models/current/py3.14")
-    assert quoting.finding(start) == (
-        "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
-    )
-    assert quotes.quote_of(record, {quote.key: quote}) == quote
-    both = synthetic.share(old, new, low=1.09, ratio=1.1, high=1.11)
-    together = quotes.quotes({}, [synthetic.change_record(shares=(both,), culprit=old)])
-    assert [quote.together for quote in together.values()] == [
-        ("fastapi 0.143.0",), ("fastapi 0.142.0",),
-    ]  # fmt: skip

@@ -1,12 +1,11 @@
 """From runs and anchored points to tables of nights: means, figures, states."""
 
 import math
-from datetime import UTC, datetime
 
 import pytest
 
 import synthetic
-from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
+from anchored_files import CASE, OTHER, a_file, of, ratio
 from duetbench.core.change import Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
@@ -92,26 +91,3 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
         for file, previous in ((first, "1.1"), (again, None))
     )
     assert join([known, unknown]).previous == "1.1"
-
-
-def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
-    actual = a_file(
-        4, of(CASE, ratio(1.1, se=0.01, duets=6)), measured=9,
-        missing=(Missing(case=OTHER, reason="no server"),),
-    )  # fmt: skip
-    (table,) = tables([a_file(3, of(OTHER, ratio(1.0))), actual])
-    (point,) = table.points(CASE, CPU, table.planned[CASE])
-    night, figure = point.file, point.figure
-    assert figure is not None
-    assert figure.ends is not None
-    assert (night.anchor, night.as_of) == ("A", "2026-11-04")
-    assert night.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
-    half = 2.5706 * 0.01  # Student's t, five degrees of freedom
-    assert figure.n == 6
-    assert (figure.estimate, *figure.ends) == pytest.approx(
-        (1.1, 1.1 * math.exp(-half), 1.1 * math.exp(half))
-    )
-    assert math.isfinite(ratio(1e3, se=7, duets=2).interval.high or math.inf)  # pages need a number
-    # What has no points has the reason, and the stack that it has elsewhere.
-    assert [point.reason for point in table.points(OTHER, CPU, (0, 1))] == ["", "no server"]
-    assert table.cases[OTHER] == "current"

@@ -31,7 +31,7 @@ from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
 _PROGRAM: Final = "bin/python"
-_PINNED: Final = "name==version, one per line, with hashes; renew it with `observatory stack lock`"
+_PINNED: Final = "name==version, one per line, with hashes; renew it with `observatory lock`"
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 GIT: Final = "git+"
@@ -83,7 +83,7 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
     Raises SetupError if there is none, DeclarationError for a line that is no pinned package.
     """
     if not lock.is_file():
-        raise SetupError(f"stack {name} has no lock {lock}: run `observatory stack lock {name}`")
+        raise SetupError(f"stack {name} has no lock {lock}: run `observatory lock {name}`")
     text = lock.read_text("utf-8")
     for line in () if home else _lines(text):
         if "--hash" not in line:

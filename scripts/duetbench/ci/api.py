@@ -7,6 +7,7 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ WAIT: Callable[[float], None] = time.sleep
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 SERVER: Final = "https://github.com"
 
+_ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
 _PAGE: Final = 100
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
@@ -75,6 +77,10 @@ class GitHub:
         self.run_id = int(environ.get("GITHUB_RUN_ID") or 0)
         """Of the workflow's run; later runs have larger ones."""
         api = environ.get("GITHUB_API_URL") or "https://api.github.com"
+        if not _ADDRESS.match(api):  # the token goes there
+            raise UsageError(
+                f"GITHUB_API_URL={api!r}: expected https://…, or http:// on this machine"
+            )
         self._http = httpx.Client(
             base_url=f"{api.rstrip('/')}/repos/{self.repository}",
             headers={

@@ -74,7 +74,7 @@ _Both = tuple[Activity, Activity]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observations:
     """What was seen of all cases; `reasons` say why not, by case."""
 
     effects: dict[str, Effects] = field(default_factory=dict)
@@ -87,13 +87,13 @@ class Seen:
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
-def observe(pairs: Sequence[BothSides], *, seconds: float = math.inf) -> Seen:
+def observe(pairs: Sequence[BothSides], *, seconds: float = math.inf) -> Observations:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
     It takes at most so many seconds, or `LEAST`.
     """
     ends = time.monotonic() + max(LEAST, seconds)
-    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
+    seen, outcomes = Observations(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
         name, code = pair[1].case.id, code_of(pair[1])
         if code not in outcomes:

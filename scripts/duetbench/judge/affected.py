@@ -5,8 +5,8 @@ the only harmful mistake, so anything unknown counts as affected.
 
 - An interpreter affects its cases, and a package all cases of its stack.
 - A file affects the cases that may read it (`Subject.reads`), except a Python file that the
-  observed requests of a case load on neither side (`Seen.loaded`), a document, or a file for
-  git or CI, and a file whose code is the same on both sides.
+  observed requests of a case load on neither side (`Observations.loaded`), a document, or a file
+  for git or CI, and a file whose code is the same on both sides.
 - Declarations and locks affect nothing: the cases and packages that they lead to are compared.
 
 If the requests enter none of the functions that differ, "no change" says nothing about them. The

@@ -33,7 +33,7 @@ from duetbench.core.model import ResultStatus, Verdict
 from duetbench.core.units import utc_now
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
-from duetbench.effects.difference import Seen
+from duetbench.effects.difference import Observations
 from duetbench.host import files, paths
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
@@ -162,12 +162,12 @@ class Session(Loop):
         reporter: Reporter,
         instruments: Real,
         *,
-        seen: Seen | None = None,
+        seen: Observations | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(instruments.duets, reporter, extent.seed, clock)
         self.sides, self.extent, self.instruments = sides, extent, instruments
-        self.seen = seen or Seen()
+        self.seen = seen or Observations()
         self.coverage: Coverage | None = None
         self.reproduce, self.to_repeat, self.lacking = "", tuple[str, ...](), ""
         self.limits = {**MATERIAL, **extent.material}

@@ -13,7 +13,6 @@ from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import PLAN, ResultsOption
 from observatory.matrix.checkout import Checkout
-from observatory.show.findings import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
 from observatory.trend.anchored import Effort, Wanted, measure
@@ -50,7 +49,6 @@ def anchor_command(
     cases = [case.id for case in plan.cases]
     (points,) = measure(checkout, [tonight], cases, Reporter(console), effort, keep=save)
     save(points)
-    print_points(console, points)
-    console.say(f"saved: {folder / night.mark(points, shard.number).path}")
+    console.say(f"{points}, in {folder / night.mark(points, shard.number).path}")
     if not points.cases:
         raise Exit(3)

@@ -8,7 +8,6 @@ from typing import Annotated, Final
 from typer import Exit, Option
 
 from duetbench.cli.options import clean_up
-from duetbench.core.errors import InterruptedRun
 from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.comparison import DEFAULT_SEED
@@ -16,7 +15,6 @@ from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.show.findings import print_points
 from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import Effort, measure
@@ -74,14 +72,9 @@ def backfill_command(
     files.require_room(folder)
     clean_up(console)
     wanted = backfill.without_known(wanted, folder, anchor)
-    try:
-        for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
-            files.save(folder, points)
-            measured.append(points)
-            print_points(console, points)
-    except InterruptedRun as interruption:
-        interruption.advice = "what is complete is kept; the same command continues"
-        raise
+    for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
+        console.say(f"{points}, in {files.save(folder, points)}")
+        measured.append(points)
     console.say(f"{len(measured)} of {len(wanted)} stacks measured now")
     if measured and not all(points.cases for points in measured):
         raise Exit(1 if any(points.cases for points in measured) else 3)

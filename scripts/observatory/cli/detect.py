@@ -11,9 +11,9 @@ from typer import Argument, Exit, Option
 from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.host import files, machine
-from duetbench.host.console import Console, errors, write_summary
+from duetbench.host.console import Console, errors
 from duetbench.judge.duet_loop import Reporter
-from observatory.cli.options import ResultsOption
+from observatory.cli.options import ResultsOption, report
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
 from observatory.store.change import Candidates, Change
@@ -51,9 +51,7 @@ def detect_command(
         series = f"{len(candidate.steps)} series on {candidate.series.machine}"
         lines.append(f"{candidate.id}: {series} moved with {moved}")
     lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
-    write_summary("### Detection\n\n" + "\n".join(f"- {line}" for line in lines))
-    for line in lines:
-        Console().say(line)
+    report(lines, "### Detection")
 
 
 def confirm_command(
@@ -86,10 +84,8 @@ def confirm_command(
         own, judge, budget_seconds(budget) or 0.0, results, log=console.say,
         search=lambda change, rest: find(project, change, rest, reporter),
     )  # fmt: skip
-    sentences = [_sentence(record) for record in judged]
-    for line in sentences if own else [f"no candidate on this machine ({here})"]:
-        console.say(line)
-    write_summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
+    lines = [_sentence(record) for record in judged]
+    report(lines if own else [f"no candidate on this machine ({here})"], "### Changes")
     for name, reason in left.items():
         progress.say(f"{name}: not judged: {reason}")
     if left:

@@ -14,8 +14,8 @@ from duetbench.ci.api import GitHub
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Run, StackRecord
 from duetbench.host import files, paths
-from duetbench.host.console import Console, errors, write_summary
-from observatory.cli.options import ResultsOption
+from duetbench.host.console import Console, write_summary
+from observatory.cli.options import ResultsOption, report
 from observatory.github import incoming, issues, requests, sandbox
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
@@ -78,11 +78,7 @@ def accept_command(
         files.replace(there, data)
         Console().say(f"accepted: {path}")
     lines += [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
-    # Untrusted text is shown as code, which it cannot end.
-    items = "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines)
-    write_summary(f"**{len(accepted)} accepted, {len(refused) + len(others)} refused**\n\n{items}")
-    for line in lines:
-        Console().say(line)
+    report(lines, f"**{len(accepted)} accepted, {len(refused) + len(others)} refused**")
     if lines or not usable:
         raise Exit(1 if usable else 3)
 
@@ -117,9 +113,7 @@ def slash_command() -> None:
     way; 4: GitHub could not be reached.
     """
     with GitHub(os.environ) as github:
-        decision = requests.answer(github)
-    Console().say(decision)
-    write_summary(f"`/bench`: {decision}")
+        report([requests.answer(github)], "### /bench")
 
 
 def comment_command() -> None:
@@ -162,16 +156,10 @@ def announce_command(results: ResultsOption = None) -> None:
     problems: list[str] = []
     folder = results or Checkout.here().results
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
-    points = kinds.read_all(Points, folder, [])
-    sizes = quotes(judged(tables(points)), records)
+    sizes = quotes(judged(tables(kinds.read_all(Points, folder, []))), records)
     with GitHub(os.environ) as github:
         lines = issues.keep(github, records, _site(github), sizes)
-    for line in lines or ["no news"]:
-        Console().say(line)
-    for problem in problems:
-        errors().say(f"duetbench: {problem}")
-    items = [f"- {line}" for line in (*lines, *map(comments.plain, problems))]
-    write_summary("### Changes\n\n" + ("\n".join(items) or "No news."))
+    report([*lines, *problems] or ["no news"], "### Changes")
     if problems:
         raise Exit(1)
 

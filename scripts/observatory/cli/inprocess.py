@@ -1,22 +1,24 @@
-"""`observatory inprocess`: run asv with few samples, and show tables of its results."""
+"""`observatory inprocess`: a quick run of the in-process suites, which asv measures."""
 
-import tempfile
-from datetime import UTC, datetime
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
+from asv.util import load_json
 from typer import Exit, Option
 
-from duetbench.cli.options import machine
-from duetbench.core.errors import NothingMeasuredError, UsageError
-from duetbench.host import files, git
-from duetbench.host.console import Console, Narrator, errors
-from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import read_suites
-from observatory.measure import asv_runs as runs
-from observatory.show import findings
-from observatory.show.experiments import of_suites, where
-from observatory.store import asv_results
+from duetbench.core.errors import UsageError
+from duetbench.host import git, paths
+
+CONFIGURATION: Final = "asv.conf.json"
+_FOLDERS: Final = ("repo", "benchmark_dir", "env_dir", "html_dir")
+_FAILED: Final = 2  # exit code of asv when a benchmark failed
+
+FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
+"""One process per benchmark, with as many samples as fit into half a second: two to five."""
 
 
 def inprocess_command(
@@ -38,41 +40,32 @@ def inprocess_command(
     $ observatory inprocess --bench ^gil
     $ observatory inprocess --to results
 
-    asv measures the last commit's applications and locks by the suites of the working tree. Exit
-    code 0: everything applicable was measured. 1: a benchmark failed, which with --to counts as a
-    result. 3: nothing was measured.
+    asv measures the last commit's applications and locks by the suites of the working tree, and
+    prints the figures. Exit code 0: everything applicable was measured. 1: a benchmark failed,
+    which with --to counts as a result. 3: asv could not measure.
     """
-    progress, root = errors(), Checkout.here().root
-    commit, dirty = git.revision(root)
-    if commit is None or not (root / runs.CONFIGURATION).is_file():
-        raise UsageError(f"{root}: expected {runs.CONFIGURATION} and a commit, which asv measures")
-    if to is not None:
-        files.require_room(to)
-    if dirty:
-        progress.say(f"note: apps/ is that of {commit[:8]}; later changes are left out")
-    with (
-        machine(None, progress),
-        tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch,
-    ):
-        results = ((to or Path(scratch)) / "asv").resolve()
-        config = runs.configure(root, Path(scratch), results)
-        began = datetime.now(UTC).timestamp() * 1000
-        with Narrator(progress).step("in-process suites", "asv runs them") as tick:
-            log = runs.run(bench or (), config, root, tick)
-        snapshots = [
-            snapshot
-            for snapshot in asv_results.read(results)
-            if snapshot.commit == commit and snapshot.started >= began
-        ]
-    readings = [reading for snapshot in snapshots for reading in snapshot.readings]
-    if all(reading.value is None for reading in readings):
-        raise NothingMeasuredError(f"no benchmark gave a figure: see {log}")
-    head = [("measured", where(snapshots[0]))]
-    sections = of_suites(snapshots, read_suites(root))
-    findings.print_sections(Console(), "Inside the process", head, sections)
-    failed = [reading for reading in readings if reading.value is None]
-    names = dict.fromkeys(f"{each.benchmark} on {each.python}, {each.stack}" for each in failed)
-    if names:
-        progress.say(f"failed: {'; '.join(names)}. Why: {log}")
-    if names and to is None:
-        raise Exit(1)
+    root = paths.project_root()
+    if git.revision(root)[0] is None or not (root / CONFIGURATION).is_file():
+        raise UsageError(f"{root}: expected {CONFIGURATION} and a commit, which asv measures")
+    with paths.scratch() as folder:
+        config = _configure(root, folder, ((to or folder) / "asv").resolve())
+        argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
+        for option, values in (("--bench", bench or ()), ("-a", FEW_SAMPLES)):
+            argv += [word for value in values for word in (option, value)]
+        argv += ["--record-samples", "--show-stderr"]
+        env = {**os.environ, "DUETBENCH_ROOT": str(root)}
+        code = subprocess.run(argv, cwd=root, env=env, check=False).returncode
+    if code and not (code == _FAILED and to):
+        raise Exit(1 if code == _FAILED else 3)
+
+
+def _configure(root: Path, folder: Path, results: Path) -> Path:
+    """Write a checkout's configuration for asv to a folder, with absolute folders."""
+    conf: dict[str, Any] = dict(load_json(str(root / CONFIGURATION), js_comments=True))
+    conf |= {name: str((root / conf[name]).resolve()) for name in _FOLDERS if name in conf}
+    conf["results_dir"] = str(results)
+    if not os.access(root, os.W_OK):  # another user's checkout, which we only read
+        conf["env_dir"] = str(paths.cache_dir() / "asv")
+    configuration = folder / CONFIGURATION
+    configuration.write_text(json.dumps(conf), "utf-8")
+    return configuration

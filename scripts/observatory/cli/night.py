@@ -104,7 +104,7 @@ def measure_command(
     folder = results or checkout.results
     narrator = Narrator(console)
     with machine(None, console):
-        absent = unmeasurable(plan.cases, checkout, narrator, declared=False)
+        absent = unmeasurable(plan.cases, checkout, narrator)
         begin = partial(night.mark, number=shard.number) if night and shard else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if night:

@@ -1,11 +1,13 @@
-"""Options of commands that measure experiments."""
+"""Options of commands that measure experiments, and what commands of workflows report."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Option
 
 from duetbench.core.model import Profile
+from duetbench.host.console import Console, write_summary
 
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 
@@ -27,3 +29,11 @@ ResultsOption = Annotated[
 ]
 
 PLAN: Final = "Measure this machine's shard of a night (`observatory plan`)."
+
+
+def report(lines: Collection[str], heading: str) -> None:
+    """Print lines, and list them on the page of a workflow's run, as code: no text acts there."""
+    for line in lines:
+        Console().say(line)
+    items = "\n".join("- `{}`".format(line.replace("`", "'")) for line in lines)
+    write_summary(f"{heading}\n\n{items}")

@@ -51,7 +51,7 @@ def reference() -> str:
     parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
     flags = ((f"`{flag}`", flag.kind, flag.meaning) for flag in FlagName)
     parts += ["## Validity flags", _FLAGS, _table(("flag", "kind", "meaning"), flags)]
-    parts += ["## Files", _RECORDS, *_records(Run, Comparison)]
+    parts += ["## Files", _RECORDS]
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,8 +66,8 @@ Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also
 of `--with`."""
 
 _RECORDS: Final = """\
-What `-o FILE.json` writes, except keys whose names say all; the schemas
-([run](../results/schema.json), [comparison](../results/comparison.schema.json)) are complete."""
+`-o FILE.json` writes a [run](../results/schema.json) or a
+[comparison](../results/comparison.schema.json): the schemas say what each key means."""
 
 _METRICS: Final = """\
 Values are in SI units. The column *judged* names the cases in which comparisons
@@ -88,13 +88,6 @@ def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
 
 def _named(meanings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     return ((f"`{name}`", meaning) for name, meaning in meanings.items())
-
-
-def _records(*models: type[BaseModel]) -> Iterator[str]:
-    for model in models:
-        rows = ((key, value, meaning) for key, value, _, meaning in _fields(model) if meaning)
-        yield f"### {model.__name__}"
-        yield _table(("key", "value", "meaning"), rows)
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
@@ -118,15 +111,7 @@ def _kind(shape: Mapping[str, Any]) -> str:
 
 
 def _metrics() -> Iterator[tuple[str, ...]]:
-    """List the metrics; times that differ in the end of the name alone share a row."""
-    rows: dict[tuple[str, ...], list[str]] = {}
     for row in METRICS.values():
-        family, _, point = row.meaning.rpartition(": ")
-        meaning = row.meaning if " " in point else f"{family}."
-        limit = share(row.limit) if row.situation else ""
         better = "" if row.better == "neither" else row.better
-        names = rows.setdefault((row.unit, better, limit, row.situation, meaning), [])
-        end = f"_{row.name.partition('_')[2]}" if names else row.name
-        names.append(f"`{end}`")
-    for cells, names in rows.items():
-        yield " ".join(names), *cells
+        limit = share(row.limit) if row.situation else ""
+        yield f"`{row.name}`", row.unit, better, limit, row.situation, row.meaning

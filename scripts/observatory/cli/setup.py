@@ -22,31 +22,20 @@ def setup_command(
     $ observatory setup
     $ observatory setup --no-stacks
 
+    It can be interrupted and repeated at any time, and uses the network only for missing parts.
+
     The cache keeps environments of older locks, so that going back costs nothing. What nothing has
     used for a month is removed when a new one is made.
     """
-    narrator = Narrator(Console())
-    parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks)
-    of_tool.report(parts, narrator)
-
-
-def set_up(checkout: Checkout, narrator: Narrator, *, with_stacks: bool = True) -> dict[str, bool]:
-    """Install what is missing and check the rest; return each part, and whether it is new.
-
-    It can be interrupted and repeated at any time, and uses the network only for missing parts.
-
-    Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
-    installed; earlier parts are kept.
-    """
-    configured = checkout.declared
-    locks = [(checkout.lock(name), pythons) for name, pythons in checkout.stacks.items()]
+    checkout, narrator = Checkout.here(), Narrator(Console())
+    declared = checkout.declared
     parts = of_tool.set_up(checkout.configuration, narrator, source_builds.build_oha)
-    pythons_now = declared_interpreters.ensure(configured, narrator)
-    located = {name: checkout.interpreter(name) for name in configured.usual}
+    are_new = declared_interpreters.ensure(declared, narrator)
+    located = {name: checkout.interpreter(name) for name in declared.usual}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
-    parts[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
-    for stack, pythons in locks if with_stacks else ():
+    parts[f"interpreters {', '.join(located)} ({origins})"] = are_new
+    for name, pythons in () if no_stacks else checkout.stacks.items():
         for python in pythons:
-            is_new = stacks.make_environment(stack, located[python], narrator)
-            parts[f"stack {stack.name} for {python}"] = is_new
-    return parts
+            is_new = stacks.make_environment(checkout.lock(name), located[python], narrator)
+            parts[f"stack {name} for {python}"] = is_new
+    of_tool.report(parts, narrator)

@@ -16,7 +16,6 @@ from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject, make_plan
 from duetbench.app.target import AS_DECLARED, Setting
-from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import git, paths
@@ -139,7 +138,6 @@ class Checkout(Subject):
         """Return the lock of a stack at a commit; None if there is none."""
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
         with suppress(HistoryError):
-            fetch_commit(self.root, commit)
             return git.run(["-C", str(self.root), "cat-file", "blob", place])
         return None
 
@@ -166,43 +164,23 @@ class Checkout(Subject):
         return below[0] == case.experiment and below[1:] not in ([FILE], [PUBLISHED])
 
 
-def fetch_commit(root: Path, commit: str) -> None:
-    """Fetch a commit that this shallow clone lacks; HistoryError if origin lacks it, too."""
-    if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is not None:
-        return
-    try:
-        git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-    except HistoryError as error:
-        raise HistoryError(
-            f"this clone and origin lack the commit {commit[:12]} ({error}): fetch all history "
-            "(git fetch --unshallow), or declare another anchor in apps/anchor.toml"
-        ) from error
-
-
-def renew(
+def lock_stacks(
     checkout: Checkout,
     narrator: Narrator,
     names: Sequence[str] | None = None,
     as_of: date | None = None,
-) -> tuple[PackageChange, ...]:
-    """Resolve stacks again (default: all) and write all their locks or none; return the moves.
+) -> None:
+    """Resolve stacks again (default: all), and write all their locks or none.
 
     Locks are as of the end of a date (UTC), of a moment, or of now.
 
     Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
     its index; then no lock was changed.
     """
-    selection = tuple(names or checkout.stacks)
-    for name in selection:
-        checkout.pythons(name)  # refuses unknown names before anything is resolved
-    moves: list[PackageChange] = []
     texts: dict[Path, str] = {}
-    for name in selection:
-        file = checkout.lock_file(name)
-        before = checkout.lock(name).packages if file.exists() else {}
+    for name in names or checkout.stacks:
+        checkout.pythons(name)
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            texts[file] = checkout.resolve(name, as_of, tick)
-        moves += differences(name, before, stacks.parse(texts[file], str(file), checkout.version))
+            texts[checkout.lock_file(name)] = checkout.resolve(name, as_of, tick)
     for file, text in texts.items():
         stacks.write_lock(file, text)
-    return tuple(moves)

@@ -101,15 +101,6 @@ def place(name: str, origin: str, configured: Declared) -> Path:
     return paths.cache_dir() / "interpreters" / kind / name
 
 
-def obtain(name: str, configured: Declared, narrator: Narrator) -> Interpreter:
-    """Find an interpreter, even an optional one, and install it first; raises as `ensure`."""
-    try:
-        return locate(name, configured)
-    except SetupError:
-        ensure(configured, narrator, name)
-        return locate(name, configured)
-
-
 def ensure(configured: Declared, narrator: Narrator, *more: str) -> bool:
     """Install all usual interpreters, and `more`, of one origin; return whether any is new.
 

@@ -117,27 +117,24 @@ class Experiment:
     def _cells(self, profile: Profile, python: str | None = None) -> Iterator[_Cell]:
         """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
-            if profile in block.profiles:
-                parameters = {"workers": 1, **self.declaration.profiles[profile]}
-                for axes in self._combinations(block, python):
-                    yield f"cases[{index}]", block, {**parameters, **axes}
-
-    def _combinations(self, block: CasesTable, python: str | None) -> Iterator[dict[str, Value]]:
-        axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
-        if block.python in {ALL, OPTIONAL}:
-            axes["python"] = tuple(
-                name
-                for name, spec in self.interpreters.items()
-                if (python or spec.optional == (block.python == OPTIONAL))
-                and all(name in self.stacks[stack].interpreters for stack in block.stack)
-            )
-        if python:
-            axes["python"] = tuple(name for name in axes["python"] if name == python)
-        axes |= {name: values for name in _COUNTS if (values := getattr(block, name))}
-        axes |= block.vary
-        for combination in itertools.product(*axes.values()):
-            for pair in block.pairs:
-                yield {**dict(zip(axes, combination, strict=True)), **pair}
+            if profile not in block.profiles:
+                continue
+            axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
+            if block.python in {ALL, OPTIONAL}:
+                axes["python"] = tuple(
+                    name
+                    for name, spec in self.interpreters.items()
+                    if (python or spec.optional == (block.python == OPTIONAL))
+                    and all(name in self.stacks[stack].interpreters for stack in block.stack)
+                )
+            if python:
+                axes["python"] = tuple(name for name in axes["python"] if name == python)
+            axes |= {name: values for name in _COUNTS if (values := getattr(block, name))}
+            axes |= block.vary
+            usual: dict[str, Value] = {"workers": 1, **self.declaration.profiles[profile]}
+            for values in itertools.product(*axes.values()):
+                cell = usual | dict(zip(axes, values, strict=True))
+                yield from ((f"cases[{index}]", block, {**cell, **pair}) for pair in block.pairs)
 
     def _case(self, cell: _Cell, setting: Setting = MappingProxyType({})) -> Case:
         """Make a case; raises DeclarationError with the block's place and what is wrong in it."""

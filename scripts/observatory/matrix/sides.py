@@ -4,22 +4,19 @@ A case is compared only with itself. If its id means something else on the other
 load, path or expected answer), the case counts as missing, like one that only one side has.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, cast
 
-from packaging.utils import canonicalize_name
-
 from duetbench.app import case_names, revisions, setting, stacks
-from duetbench.app.servers import SERVERS
 from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Case, Missing
-from duetbench.host import cache
+from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation
 from duetbench.judge.pairs import Side, Sides
@@ -47,32 +44,29 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     states, parts = preparation.copy_states(checkout.root, contrast, scope), list[Part]()
     for (place, state), side in zip(states, settings, strict=True):
         own = replace(checkout, root=place)
-        require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.lock:
             file = preparation.lock_at(checkout.root, side.lock, scope.copies).file
             own.pythons(file.stem)  # raises for a stack that there is not
             stacks.write_lock(own.lock_file(file.stem), file.read_text("utf-8"))
         parts.append(Part(state, own, cases))
-    pairs, missing = match(parts[0].cases, parts[1].cases, scope, contrast.crossing)
+    pairs, absent = match(parts[0].cases, parts[1].cases, scope, contrast.crossing)
     lost = dict[str, str]()
     for index, part in enumerate(parts):
         heads = {pair[index].id: pair[1].id for pair in pairs}
         cases = tuple(case for case in part.cases if case.id in heads)
-        own, usual = cast("Checkout", part.subject), "setting" not in contrast.kinds
-        absent = unmeasurable(cases, own, scope.narrator, declared=usual)
-        lost |= {heads[name]: reason for name, reason in absent.items()}
+        unserved = unmeasurable(cases, cast("Checkout", part.subject), scope.narrator)
+        lost |= {heads[name]: reason for name, reason in unserved.items()}
     left = [pair for pair in pairs if pair[1].id not in lost]
     if pairs and not left:
-        raise UsageError(f"no selected case can be served on both sides: {min(lost.values())}")
-    missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
+        raise SetupError(f"no selected case can be served on both sides: {min(lost.values())}")
     both = preparation.join(checkout.root, contrast, scope, parts, left)
-    return replace(both, missing=tuple(missing))
+    return replace(both, missing=(*absent, *missing(lost)))
 
 
 def match(
     base: Sequence[Case], head: Sequence[Case], scope: Scope, crossing: Collection[str] = ()
-) -> tuple[Pairs, list[Missing]]:
+) -> tuple[Pairs, tuple[Missing, ...]]:
     """Match the selected cases of both sides, in head's order, and list those without a partner.
 
     `crossing` names fields in which the sides differ on purpose, such as the interpreter. Then a
@@ -92,10 +86,10 @@ def match(
     for case in partners.values():
         absent.setdefault(case.id, "only base declares it like this")
     chosen = [pair for pair in pairs if selects(pair[0].id, pair[1].id)]
-    missing = [Missing(case=name, reason=why) for name, why in absent.items() if selects(name)]
-    if not (chosen or missing):
+    absent = {name: reason for name, reason in absent.items() if selects(name)}
+    if not (chosen or absent):
         case_names.select(head, scope.select)  # says what may be meant
-    return chosen, missing
+    return chosen, missing(absent)
 
 
 def _key(case: Case, crossing: Collection[str]) -> str:
@@ -109,114 +103,73 @@ def _key(case: Case, crossing: Collection[str]) -> str:
     return case.model_dump_json(exclude={**dict.fromkeys(crossed, True), **parts})
 
 
-def require_readable(checkout: Checkout, whose: str) -> None:
-    """Read a checkout's experiments; UsageError if this version cannot."""
-    try:
-        _ = checkout.experiments
-    except DeclarationError as error:
-        raise UsageError(f"this duetbench cannot read {whose}: {error}") from error
-
-
 def unmeasurable(
-    cases: Sequence[Case], checkout: Checkout, narrator: Narrator, *, declared: bool = True
-) -> Mapping[str, str]:
-    """Install the interpreters of cases, and list the cases that cannot be served, and why.
+    cases: Iterable[Case],
+    checkout: Checkout,
+    narrator: Narrator,
+    lock: Callable[[str], Stack] | None = None,
+) -> dict[str, str]:
+    """Install what cases run in, and return those for which that is not to be had, with the reason.
 
-    Their optional interpreter is not to be had, or their lock lacks what their server imports,
-    unless the server is as it was `declared`. Raises SetupError for an interpreter that is not
-    optional.
+    `lock` finds other locks of stacks than the checkout's.
     """
-    locks, reasons = {case.stack: checkout.lock(case.stack) for case in cases}, dict[str, str]()
-    no_python = dict[tuple[str, str], str]()
-    for python, stack in sorted({(case.python, case.stack) for case in cases}):
+    reasons = dict[tuple[str, str], str]()
+    for stack, python in sorted({(case.stack, case.python) for case in cases}):
         try:
-            interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
-            if python not in checkout.declared.usual:
-                stacks.make_environment(locks[stack], interpreter, narrator)
+            declared_interpreters.ensure(checkout.declared, narrator, python)
+            interpreter = checkout.interpreter(python)
+            stacks.make_environment((lock or checkout.lock)(stack), interpreter, narrator)
         except SetupError as error:
-            if python in checkout.declared.usual:
-                raise
-            no_python[python, stack] = f"no {python}: {error}"
-            narrator.say(f"not measured: {no_python[python, stack]}")
-    for case in cases:
-        names = SERVERS[case.server].needs(case.loop)
-        absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
-        if reason := no_python.get((case.python, case.stack)):
-            reasons[case.id] = reason
-        elif absent and not declared:
-            reasons[case.id] = (
-                f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
-                f"{case.server} needs: add it to that group of apps/pyproject.toml, then "
-                f"`observatory stack lock {case.stack}`"
-            )
-    return reasons
+            reasons[stack, python] = str(error)
+            narrator.say(f"not measured: {stack} for {python}: {error}")
+    served = {case.id: reasons.get((case.stack, case.python)) for case in cases}
+    return {case: reason for case, reason in served.items() if reason}
 
 
-@dataclass(frozen=True, slots=True)
-class Anchored:
-    """The anchor, ready to be measured as base, which also prepares heads with other locks of it.
-
-    `missing`: cases that cannot be served on this machine.
-    """
-
-    base: Side
-    missing: tuple[Missing, ...]
-    _part: Part
-    _scope: Scope
-
-    @contextmanager
-    def head(
-        self, label: str, lock: Callable[[str], Stack]
-    ) -> Iterator[tuple[Side, tuple[Missing, ...]]]:
-        """Prepare the same applications with another lock of each stack, from `lock` by its name.
-
-        If a stack cannot be resolved or installed, its cases are missing, with the reason.
-        Environments that were not there before are removed at the end.
-        """
-        reasons, locked, made = dict[tuple[str, str], str](), dict[str, Stack](), list[Path]()
-        try:
-            for name, python in sorted({(case.stack, case.python) for case in self.base.cases}):
-                try:
-                    locked[name] = locked.get(name) or lock(name)
-                    interpreter = self.base.testbed.interpreters[python]
-                    if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
-                        made.append(stacks.place(locked[name], interpreter))
-                except SetupError as error:
-                    reasons[name, python] = str(error)
-            lost = {
-                case.id: reason
-                for case in self.base.cases
-                if (reason := reasons.get((case.stack, case.python)))
-            }
-            state = replace(self._part.state, label=label)
-            part = replace(self._part, state=state, kind="stack")
-            cases = [case for case in self.base.cases if case.id not in lost]
-            generator = self.base.testbed.oha
-            side = preparation.side_of(part, cases, self._scope, generator, locked.__getitem__)
-            missing = (Missing(case=case, reason=reason) for case, reason in lost.items())
-            yield side, (*self.missing, *missing)
-        finally:
-            for place in made:
-                cache.remove(place)
-
-
-def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
-    """Prepare the anchor for the checkout's selected cases, with the load that it declares.
+def of_anchor(
+    checkout: Checkout, anchor: Anchor, scope: Scope
+) -> tuple[Part, Side, tuple[Missing, ...]]:
+    """Prepare the anchor as base, for the checkout's selected cases; return also what it lacks.
 
     Raises:
-        UsageError: Nothing is selected, or there is no such revision, or it cannot be read.
-        SetupError: An interpreter or environment cannot be made.
+        UsageError: Nothing is selected, or there is no such revision.
+        DeclarationError: Its declarations cannot be read.
+        SetupError: The load generator cannot be made.
     """
     wanted = {case.id for case in case_names.select(checkout.cases(), scope.select)}
     generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
-    require_readable(place, revision.label)
     part = Part(revision, place, place.cases(), "revision")
-    cases = tuple(case for case in part.cases if case.id in wanted)
+    cases = [case for case in part.cases if case.id in wanted]
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
     lost |= unmeasurable(cases, place, scope.narrator)
-    cases = tuple(case for case in cases if case.id not in lost)
-    missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
-    base = preparation.side_of(part, cases, scope, generator)
-    return Anchored(base, missing, part, scope)
+    cases = [case for case in cases if case.id not in lost]
+    return part, preparation.side_of(part, cases, scope, generator), missing(lost)
+
+
+@contextmanager
+def beside_anchor(
+    part: Part, base: Side, label: str, lock: Callable[[str], Stack], scope: Scope
+) -> Iterator[tuple[Side, tuple[Missing, ...]]]:
+    """Prepare the anchor's applications as head, with another lock of each stack, by its name.
+
+    If a stack cannot be resolved or installed, its cases are missing, with the reason.
+    Environments that were not there before are removed at the end.
+    """
+    shelf = paths.cache_dir() / "environments"
+    before, find = {*shelf.glob("*")}, functools.cache(lock)
+    try:
+        lost = unmeasurable(base.cases, cast("Checkout", part.subject), scope.narrator, find)
+        part = replace(part, state=replace(part.state, label=label), kind="stack")
+        cases = [case for case in base.cases if case.id not in lost]
+        side = preparation.side_of(part, cases, scope, base.testbed.oha, find)
+        yield side, missing(lost)
+    finally:
+        for place in {*shelf.glob("[!.]*")} - before:
+            cache.remove(place)
+
+
+def missing(reasons: Mapping[str, str]) -> tuple[Missing, ...]:
+    """Record cases that cannot be served, with the reasons."""
+    return tuple(Missing(case=case, reason=reasons[case]) for case in sorted(reasons))

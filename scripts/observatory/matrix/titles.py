@@ -1,12 +1,9 @@
 """What a checkout calls its cases and experiments."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
@@ -15,18 +12,10 @@ from duetbench.host import paths
 from observatory.matrix import declared_interpreters
 from observatory.matrix.experiments import load_experiments, load_stacks
 
-_PYTHON: Final = re.compile(r"(?<=/py)\d\.\d+(t?)[\w-]*(?=/|$)")
-
 
 def name(case: str) -> CaseName | None:
-    """Return the name of a case, as the checkout declares it, if only for another Python."""
-    cases, _ = _titles()
-    if case in cases or (own := _PYTHON.search(case)) is None:
-        return cases.get(case)
-    like = re.compile(f"{re.escape(case[: own.start()])}[^/]+{re.escape(case[own.end() :])}")
-    known = next((title for other, title in cases.items() if like.fullmatch(other)), None)
-    python = f"Python {own[0]}{' (free-threaded)' * bool(own[1])}"
-    return replace(known, id=case, python=python) if known else None
+    """Return the name of a case, as the checkout declares it."""
+    return _titles()[0].get(case)
 
 
 def experiment(folder: str) -> str:

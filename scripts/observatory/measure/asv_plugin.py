@@ -10,10 +10,12 @@ import atexit
 import contextlib
 import functools
 import os
-from collections.abc import Sequence
+import platform
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import asv_runner
 from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
@@ -22,24 +24,27 @@ from rich.console import Console
 
 from duetbench.app import stacks
 from duetbench.app.stacks import Stack
+from duetbench.app.testbed import INHERITED
 from duetbench.core.errors import DuetbenchError, SetupError
+from duetbench.core.model import Machine as Host
+from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from observatory.matrix.checkout import Checkout
-from observatory.measure import asv_runs as runs
 
 _NOT_MEASURING: Final = ("discover", "check")  # commands of asv's `benchmark.py`
+_INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")  # beside what servers inherit
 
 
 def setup() -> None:
     """Name results after this machine's id; asv calls this on load, and knows only the host's."""
     try:
         _ = Checkout.here().configuration  # report mistakes before anything is measured
-        profile = runs.profile()
+        fields = profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
-    MachineCollection.save(profile["machine"], dict(profile))  # to asv's list, as it is now
-    Machine.hardcoded_machine_name = profile["machine"]
+    MachineCollection.save(fields["machine"], fields)  # to asv's list, as it is now
+    Machine.hardcoded_machine_name = fields["machine"]
 
 
 class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
@@ -101,7 +106,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         except DuetbenchError as error:
             raise util.UserError(f"{self.name}: {error}") from error
         env = {
-            **runs.runner_variables(
+            **runner_variables(
                 kwargs.pop("env", os.environ),
                 executable=executable,
                 python=self._python,
@@ -132,3 +137,47 @@ def _lock_machine() -> None:
     except (DuetbenchError, OSError) as error:
         raise util.UserError(str(error)) from error
     atexit.register(lock.close)
+
+
+def runner_variables(
+    inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
+) -> dict[str, str]:
+    """Environment of a process that runs benchmarks of `checkout`, with few variables of ours.
+
+    Its environment has only a stack's packages. It imports `asv_runner`, pure Python without
+    dependencies, from a folder on the search path that contains nothing else.
+    """
+    place = str(cache.isolate(Path(asv_runner.__file__).parent, paths.cache_dir() / "tools"))
+    return {
+        **{
+            name: value
+            for name, value in inherited.items()
+            if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
+        },
+        "PATH": os.pathsep.join((str(executable.parent), inherited.get("PATH", os.defpath))),
+        # asv_runner removes the first variable's folders from the path unless the second has them.
+        "PYTHONPATH": place,
+        "ASV_PYTHONPATH": place,
+        "DUETBENCH_PYTHON": python,
+        "DUETBENCH_STACK": stack,
+        "DUETBENCH_CHECKOUT": str(checkout),
+    }
+
+
+def profile(host: Host | None = None) -> dict[str, str]:
+    """Describe a machine (this one if None) in asv's fields, which no update changes.
+
+    asv uses every field as a key of its graphs, so a changed field would split every line. By
+    default it takes the host's name and the kernel's version. Here the name is that of run files,
+    and all other fields are parts of it.
+    """
+    host = host or machine.fingerprint()
+    return {
+        "machine": host.id,
+        "os": platform.system(),
+        "arch": platform.machine(),
+        "cpu": host.cpu,
+        "num_cpu": str(host.cores),
+        # Rounded as in the machine's id, as the kernel reserves varying amounts.
+        "ram": f"{round(host.memory / 2**30)} GiB",
+    }

@@ -80,20 +80,13 @@ def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[
     return sorted({*published, *(suite.page for suite in suites if suite.page)})
 
 
-def of_run(summary: RunSummary, published: Mapping[str, Published]) -> tuple[Section, ...]:
-    """Return the sections of a run; declared experiments come first."""
-    own = {case.case.experiment for case in summary.cases.values()}
-    ordered = sorted(own, key=lambda name: (name not in published, name))
-    return tuple(experiment(name, [summary], published) for name in ordered)
-
-
 def experiment(
     name: str,
     runs: Sequence[RunSummary],
     published: Mapping[str, Published],
-    suites: Iterable[SuiteDeclaration] = (),
-    snapshots: Sequence[Snapshot] = (),
-    comparisons: Sequence[Comparison] = (),
+    suites: Iterable[SuiteDeclaration],
+    snapshots: Sequence[Snapshot],
+    comparisons: Sequence[Comparison],
 ) -> Section:
     """Return what runs and comparisons say of an experiment, then what its benchmarks do.
 
@@ -134,7 +127,7 @@ def _different(deviations: Iterable[str]) -> list[str]:
 def of_suites(
     snapshots: Sequence[Snapshot],
     suites: Iterable[SuiteDeclaration],
-    runs: Sequence[RunSummary] = (),
+    runs: Sequence[RunSummary],
 ) -> tuple[Section, ...]:
     """Return one section per suite with figures, of the machine that measured it most often.
 
@@ -147,7 +140,7 @@ def of_suites(
         most = Counter(snapshot.machine for snapshot in measured).most_common(1)
         measured = [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
         if measured and (drawn := tables.of_suite(measured[0], suite)):
-            about = where(measured[0])
+            about = _where(measured[0])
             notes = (f"measured {about}", _ONE_BY_ONE, *_different(suite.deviations))
             answers = tuple(_answer(measured, suite, shape, runs) for shape in suite.shapes)
             result.append(
@@ -156,7 +149,7 @@ def of_suites(
     return tuple(result)
 
 
-def where(snapshot: Snapshot) -> str:
+def _where(snapshot: Snapshot) -> str:
     """Describe when, on what and at which commit asv measured."""
     moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
     described = f" ({snapshot.described})" if snapshot.described else ""

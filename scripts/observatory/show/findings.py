@@ -1,22 +1,16 @@
-"""Experiments as text: the page of all findings, and runs, suites and points on a terminal."""
+"""Experiments as text: the page of all findings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from rich.console import Console
-from rich.text import Text
-
-from duetbench.core.metrics import row as row_of
-from duetbench.host.console import duration
-from duetbench.report import changes, formats
-from duetbench.report.formats import GLOSSARY, escape, facts, grid
+from duetbench.report import formats
+from duetbench.report.formats import escape, facts, grid
 from duetbench.report.run import describe_machine
 from observatory.show.claims import Answer, figure, ratio
 from observatory.show.experiments import Section
 from observatory.show.tables import Cell, FigureTable
-from observatory.store.points import Points
 
 _FINDINGS: Final = """# Findings
 
@@ -57,10 +51,6 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, str])
     parts += [escape(describe_machine(machine)) for machine in machines.values()]
     files = (*sorted(runs), *sorted({a.comparison for a in answers if a.comparison}))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
-    return _joined(parts)
-
-
-def _joined(parts: Iterable[str]) -> str:
     lines = "\n\n".join(filter(None, parts)).splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -95,34 +85,3 @@ def _table(content: FigureTable) -> Iterator[str]:
 def _cell(cell: Cell) -> str:
     ours = f"{cell.ours} ({cell.interval})" if cell.interval else cell.ours
     return f"{ours}; published {cell.published}" if cell.published else ours
-
-
-def print_sections(
-    console: Console, title: str, head: Iterable[tuple[str, str]], sections: Iterable[Section]
-) -> None:
-    """Print what the experiments of a run, or suites, found, as Markdown: no figure is cut."""
-    parts = [f"# {escape(title)}", facts(head)]
-    for section in sections:
-        notes = facts(("", note) for note in section.notes)
-        parts += [f"## {escape(section.experiment)}", _about(section), _answers(section.answers)]
-        parts += [notes, *(part for table in section.tables for part in _table(table))]
-    console.print(Text(_joined(parts)), soft_wrap=True)
-    console.print(GLOSSARY)
-
-
-def print_points(console: Console, points: Points) -> None:
-    """Print each case of anchored points with its intervals, and those without a point."""
-    rows = [
-        (
-            case.case,
-            row_of(point.metric).title,
-            changes.change(point.interval),
-            changes.ends(point.interval),
-        )
-        for case in points.cases
-        for point in case.points
-    ]
-    title = f"{points.label} against the anchor {points.anchor}, {duration(points.seconds)}"
-    missing = [(missing.case, f"no point: {missing.reason}") for missing in points.missing]
-    columns = ("case", "metric", "change", "95 % sure")
-    formats.print_section(console, formats.Section(title, missing, columns, rows))

@@ -6,15 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from asv.results import Results
-
 from duetbench.host import files
 from observatory.store import kinds
-from observatory.store.asv_files import AsvResults
+from observatory.store.asv_files import AsvResults, AsvRow
 
 LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
@@ -77,7 +75,7 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
         return ()
     listed = json.loads(files.contents(results / LIST))
     benchmarks = {name: about for name, about in listed.items() if isinstance(about, dict)}
-    groups = defaultdict[tuple[str, str], list[Results]](list)
+    groups = defaultdict[tuple[str, str], list[AsvResults]](list)
     paths = sorted(path for path in results.glob("*/*.json") if path.name != "machine.json")
     for result in kinds.read_each(paths, _load, problems):
         groups[result.params["machine"], result.commit_hash].append(result)
@@ -85,44 +83,47 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
-def _load(path: Path) -> Results:
+def _load(path: Path) -> AsvResults:
     place = f"asv/{path.parent.name}/{path.name}"
-    kinds.parse(AsvResults, files.contents(path), place, str(path))
-    return Results.load(str(path))
+    return kinds.parse(AsvResults, files.contents(path), place, str(path))
 
 
-def _snapshot(results: Sequence[Results], benchmarks: Mapping[str, Any]) -> Snapshot:
+def _snapshot(results: Sequence[AsvResults], benchmarks: Mapping[str, Any]) -> Snapshot:
     """Combine the files of one commit on one machine."""
     params = results[0].params
     cpu, cores, ram, system = (params.get(name, "") for name in ("cpu", "num_cpu", "ram", "os"))
-    started = (time for result in results for time in result.started_at.values() if time)
+    started = (row.started_at for result in results for row in result.results.values())
     readings = (
         reading
         for result in sorted(results, key=lambda result: result.env_name)
-        for name in result.get_result_keys(benchmarks)
-        for reading in _readings(result, name, benchmarks[name])
+        for name, row in result.results.items()
+        if name in benchmarks and row.version in {None, benchmarks[name].get("version")}
+        for reading in _readings(result, name, row, benchmarks[name])
     )
     return Snapshot(
         machine=params["machine"],
         described=", ".join(filter(None, (cpu, cores and f"{cores} cores", ram, system))),
         commit=results[0].commit_hash,
         committed=results[0].date,
-        started=max(started, default=0),
+        started=max(filter(None, started), default=0),
         readings=tuple(sorted(readings, key=lambda reading: reading.benchmark)),
     )
 
 
-def _readings(result: Results, name: str, about: Mapping[str, Any]) -> Iterator[Reading]:
+def _readings(
+    result: AsvResults, name: str, row: AsvRow, about: Mapping[str, Any]
+) -> Iterator[Reading]:
     """Yield a benchmark's readings, without combinations that do not apply, which are NaN."""
-    combinations = [*product(*about["params"])]
-    ways = (result.get_result_value, result.get_result_stats, result.get_result_samples)
-    columns = (way(name, about["params"]) for way in ways)
-    for combination, value, stats, samples in zip(combinations, *columns, strict=True):
+    lists = (row.result, row.stats_q_25, row.stats_q_75, row.stats_repeat, row.samples)
+    columns = [column or repeat(None) for column in lists]
+    for combination, value, low, high, often, samples in zip(
+        product(*(row.params or ())), *columns, strict=False
+    ):
         if value is not None and math.isnan(value):
             continue
         spread = None
-        if value and stats and "q_25" in stats and stats.get("repeat", 2) >= 2:
-            spread = max(abs(stats[end] - value) for end in ("q_25", "q_75")) / abs(value)
+        if value and low is not None and high is not None and (often or 2) >= 2:
+            spread = max(abs(low - value), abs(high - value)) / abs(value)
         yield Reading(
             benchmark=name,
             params=tuple(zip(about["param_names"], map(_plain, combination), strict=True)),

@@ -53,7 +53,7 @@ def parse(kind: type[_Record], data: bytes, path: str, name: str) -> _Record:
 def _of_asv(kind: type[_Record], data: bytes, name: str) -> _Record:
     try:
         return kind.model_validate(json.loads(data), strict=True)
-    except (ValueError, RecursionError) as problem:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as problem:
         fault = files.first_problem(problem) if isinstance(problem, ValidationError) else problem
         raise RecordError(f"{name}: expected {kind.noun}, found: {fault}") from problem
 

@@ -93,14 +93,9 @@ def missing(plan: NightPlan, shards: Collection[int], runs: Sequence[Run]) -> li
     for shard in (shard for shard in plan.shards if shard.number in shards):
         results = [result for run in runs if run.shard == shard.number for result in run.results]
         launched = {result.case.id for result in results if result.launches or result.missing}
-        reason = (
-            "its run ended before it came to them" if results else "no run of this shard arrived"
-        )
+        reason = "its run ended before" if results else "no run of this shard arrived"
         cases = [case.id for case in shard.plan.cases]
         if lost := [case for case in cases if case not in launched]:
-            where = f"shard {shard.number}{f' ({shard.machine})' if shard.machine else ''}"
-            sentences.append(
-                f"{where}: {len(lost)} of {len(cases)} cases are missing: {reason}: "
-                f"{some(lost, at_most=10)}"
-            )
+            names = f"{len(lost)} of {len(cases)} cases are missing: {some(lost, at_most=10)}"
+            sentences.append(f"shard {shard.number} on {shard.machine or 'any'}: {reason}: {names}")
     return sentences

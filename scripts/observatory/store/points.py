@@ -106,6 +106,10 @@ class Points(Artefact):
     )
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        without = f", {len(self.missing)} without" * bool(self.missing)
+        return f"{self.label}: {len(self.cases)} cases with points{without}"
+
     @property
     def time(self) -> int:
         """Its place on a trend, s since 1970: a stack as of today has nothing later than now."""

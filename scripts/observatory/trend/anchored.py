@@ -38,8 +38,8 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor, load_anchor
-from observatory.matrix.checkout import Checkout, fetch_commit
-from observatory.matrix.sides import of_anchor
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.sides import beside_anchor, of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
 DUET_PROTOCOL: Final = 2
@@ -270,7 +270,6 @@ def measure(
     A set whose cases are all known has none. `keep` is that of `Measurement`.
 
     Raises:
-        HistoryError: The anchor's commit cannot be fetched.
         UsageError, SetupError: There is no anchor, or it cannot be prepared.
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
@@ -281,15 +280,17 @@ def measure(
             f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor "
             "in apps/anchor.toml"
         )
-    fetch_commit(checkout.root, anchor.commit)
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
-        base = of_anchor(checkout, anchor, Scope(tuple(select), reporter, copies))
+        scope = Scope(tuple(select), reporter, copies)
+        part, base, absent = of_anchor(checkout, anchor, scope)
         for point in order:
-            lock = partial(point.lock, base.base.subject, reporter)
-            with base.head(point.label, lock) as (side, lost):
+            lock = partial(point.lock, part.subject, reporter)
+            with beside_anchor(part, base, point.label, lock, scope) as (side, lost):
                 # Instruments of its own: what they copy of a set is removed with it.
-                own, sides = Real(), (base.base, side)
-                measurement = Measurement(anchor, point, sides, lost, own, reporter, effort, keep)
-                if measurement.pairs or lost:
+                own, lacks = Real(), (*absent, *lost)
+                measurement = Measurement(
+                    anchor, point, (base, side), lacks, own, reporter, effort, keep
+                )
+                if measurement.pairs or lacks:
                     yield measurement.measure()

@@ -21,9 +21,6 @@ from observatory.show import addresses, claims, quoting
 
 _FARTHEST: Final = 4.0  # ratio on an axis: others would make the usual ones a point
 _CODE: Final = re.compile(r"`([^`]+)`")
-_HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
-_TAG: Final = re.compile(r"<[^>]+>")
-_CELL: Final = re.compile(r"<td(?=[ >])")
 
 
 def utc(time: float | str | datetime) -> datetime:
@@ -53,20 +50,6 @@ def prose(sentence: str) -> Markup:
     """Mark up a sentence in which backticks enclose `code`."""
     escaped = str(escape(visible(sentence)))
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
-
-
-def labelled(table: Markup) -> Markup:
-    """Give each cell of a table the title of its column, which narrow screens show beside it."""
-    head, _, body = str(table).partition("<tbody>")
-    titles = [_TAG.sub(" ", title).strip() for title in _HEAD.findall(head)]
-    if not body or len(titles) < 2:
-        return table
-    rows = []
-    for line in body.split("<tr")[1:]:
-        cells = iter(titles[1:])
-        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', line))  # noqa: B023
-    inner = "".join(f"<tr{line}" for line in rows)
-    return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
 def logarithmic(ratios: Iterable[float]) -> Callable[[float], float]:
@@ -102,7 +85,7 @@ def environment() -> jinja2.Environment:
     templates = jinja2.PackageLoader("observatory.show.site", "templates")
     loaders = [templates, *filter(None, [shared.loader])]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    own = (date, prose, labelled, unbroken, claims.ratio)
+    own = (date, prose, unbroken, claims.ratio)
     filters = (*own, changes.change, changes.ends, changes.within, changes.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}

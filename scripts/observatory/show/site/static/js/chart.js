@@ -102,7 +102,6 @@ class Chart {
     this.#draw();
     new ResizeObserver(() => this.place.clientWidth !== this.#width && this.#draw()).observe(this.place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
-    new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     figure.addEventListener("keydown", (event) => this.#key(event));
   }
 

@@ -1,7 +1,6 @@
 // @ts-check
-/** What every page can do with a script: search, theme, copying. */
+/** What every page can do with a script: search, copying, labels of cells. */
 
-const THEMES = ["auto", "light", "dark"];
 const MOST = 12;
 
 /** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Partial<HTMLElementTagNameMap[T]>} fields @returns {HTMLElementTagNameMap[T]} */
@@ -71,26 +70,6 @@ function search(button) {
   });
 }
 
-/** @param {HTMLButtonElement} button */
-function theme(button) {
-  const root = document.documentElement;
-  const tell = () => {
-    button.textContent = { light: "☀", dark: "☾" }[root.dataset.theme ?? ""] ?? "◐";
-    button.setAttribute("aria-label", `Theme: ${root.dataset.theme ?? "auto"}`);
-  };
-  button.addEventListener("click", () => {
-    const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "auto") + 1) % THEMES.length];
-    root.dataset.theme = next;
-    try {
-      localStorage.setItem("theme", next);
-    } catch {
-      // It lasts as long as the page.
-    }
-    tell();
-  });
-  tell();
-}
-
 /** @param {HTMLElement} command */
 function copy(command) {
   const text = command.querySelector("code")?.textContent ?? "";
@@ -102,10 +81,18 @@ function copy(command) {
   command.append(button);
 }
 
+/** Name the column of each cell, which narrow screens show beside it. @param {HTMLTableElement} table */
+function label(table) {
+  const titles = [...(table.tHead?.rows[0].cells ?? [])].map((cell) => cell.textContent?.trim() ?? "");
+  for (const row of table.tBodies[0]?.rows ?? []) {
+    for (const cell of row.cells) if (cell.tagName === "TD") cell.dataset.label ??= titles[cell.cellIndex] ?? "";
+  }
+}
+
 /** @param {string} selector @param {(element: any) => void} enliven */
 const each = (selector, enliven) => document.querySelectorAll(selector).forEach(enliven);
 if (typeof document !== "undefined") {
   each("button.find", search);
-  each("button.theme", theme);
+  each(".scroll > table", label);
   if (navigator.clipboard) each(".command", copy);
 }

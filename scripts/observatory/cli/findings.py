@@ -1,38 +1,19 @@
-"""`observatory show` and `findings`: runs beside what experiments ask and their sources say."""
+"""`observatory findings`: results beside what experiments ask and their sources say."""
 
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
-from duetbench.core.model import Run
 from duetbench.host import files, result_files
-from duetbench.host.console import STANDARD, Console, write
-from duetbench.load.summary import summarise
-from duetbench.report.run import facts, title
-from observatory.cli.options import ResultsOption
+from duetbench.host.console import STANDARD, write
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published, read_suites
 from observatory.show import findings
-from observatory.show.experiments import experiment, names, of_run, reference_runs
+from observatory.show.experiments import experiment, names, reference_runs
 from observatory.store import asv_results, kinds
-
-
-def show_command(
-    run: Annotated[str, Argument(help="Id or part of it, file, or 'latest'.")] = "latest",
-    results: ResultsOption = None,
-) -> None:
-    """Show a run beside the published figures, with what it says about each statement.
-
-    $ observatory show latest
-    """
-    project = Checkout.here()
-    results = results or project.results
-    summary = summarise(files.read(Run, result_files.find(run, results)))
-    sections = of_run(summary, load_published(project.root))
-    findings.print_sections(Console(), title(summary), facts(summary), sections)
 
 
 def findings_command(
