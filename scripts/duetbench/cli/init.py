@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -101,6 +102,7 @@ def init_command(
         place, before = file, f"{file.read_text('utf-8').rstrip()}\n\n"
         lines = [_HEADER, *lines]
     text = before + "".join(f"{line}\n" for line in lines)
+    tomllib.loads(text)  # raises before anything is written
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
