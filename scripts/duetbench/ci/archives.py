@@ -17,6 +17,9 @@ from duetbench.ci.api import GitHub, ServiceError
 from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.text import UNFIT, printable
 
+MOST_ARTIFACTS: Final = 300
+"""A matrix has at most 256 jobs."""
+
 MOST_FILES: Final = 64
 """Most files of an artifact."""
 
@@ -96,12 +99,14 @@ def fetch(github: GitHub, run: int, names: str) -> tuple[dict[str, Files], dict[
     """Fetch the artifacts of a run whose names match a glob, and unpack them.
 
     Returns the files of each, and those refused with a reason. Raises ServiceError if GitHub does
-    not list them.
+    not list them, and ArtifactError if there are too many.
     """
     listed = github.get_all(f"/actions/runs/{run}/artifacts", "artifacts")
     # Of one name the newest counts; later ones have larger ids.
     newest = {entry["name"]: entry for entry in sorted(listed, key=lambda entry: entry["id"])}
     artifacts = [newest[name] for name in sorted(newest) if fnmatchcase(name, names)]
+    if len(artifacts) > MOST_ARTIFACTS:
+        raise ArtifactError(f"run {run}: expected at most {MOST_ARTIFACTS} artifacts, found more")
     fetched: dict[str, Files] = {}
     refused: dict[str, str] = {}
     for artifact in artifacts:
