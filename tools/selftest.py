@@ -38,7 +38,6 @@ import numpy as np
 from scipy.stats import binomtest
 
 from duetbench.app.setting import Contrast
-from duetbench.cli.options import machine as measuring
 from duetbench.core import units
 from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
@@ -47,6 +46,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine
 from duetbench.host.console import Console
+from duetbench.host.machine import measuring
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.statistics import Logs

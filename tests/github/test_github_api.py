@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from duetbench.ci.actions import Context
-from duetbench.ci.api import ServiceError
+from duetbench.ci.api import GitHub, ServiceError
 from duetbench.core.errors import UsageError
 from steps import TOKEN, Step
 
@@ -86,6 +85,6 @@ def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
 def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> None:
     """Before anything is sent; the token never travels unencrypted to another machine."""
     with pytest.raises(UsageError) as caught:
-        Context({**ENVIRONMENT, **changes})
+        GitHub({**ENVIRONMENT, **changes})
     assert sentence in str(caught.value)
-    assert TOKEN not in repr(Context(ENVIRONMENT))
+    assert TOKEN not in repr(GitHub(ENVIRONMENT))

@@ -12,8 +12,8 @@ from typer import Exit
 import synthetic
 from attributing import attribution
 from comparing import WORSE
-from duetbench.ci import event, proposals
-from duetbench.ci.event import NONE
+from duetbench.ci import actions, proposals
+from duetbench.ci.actions import NONE
 from duetbench.cli import pull_request
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
@@ -71,11 +71,11 @@ def test_both_sides_follow_from_the_event_and_from_what_github_knows(
     """
     step.github.merge_bases |= {"main": base}
     with step.connected() as github:
-        assert event.sides(name, payload, HEAD, github) == expected
+        assert actions.sides(name, payload, HEAD, github) == expected
         asked = len(step.github.requests)
         for trigger in ("pull_request_target", "issue_comment", "workflow_run"):
             with pytest.raises(UsageError, match="untrusted code"):
-                event.sides(trigger, payload, HEAD, github)
+                actions.sides(trigger, payload, HEAD, github)
     assert len(step.github.requests) == asked
 
 

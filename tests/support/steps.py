@@ -13,7 +13,6 @@ import pytest
 
 from bench import Done, invoke
 from duetbench.ci import api
-from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.cli.verbs import CI
 from fake_github import BOT, FakeGitHub, Table
@@ -70,7 +69,7 @@ class Step:
 
     @contextmanager
     def connected(self) -> Iterator[GitHub]:
-        with GitHub(Context(os.environ)) as github:
+        with GitHub(os.environ) as github:
             yield github
 
     @property

@@ -1,69 +1,90 @@
-"""GitHub Actions' interface to a step: variables, the event, outputs and messages.
+"""GitHub Actions' interface to a step: what its event asks to compare, outputs and messages.
+
+A pull request's head is compared with the commit where it left its base. GitHub finds that commit:
+a shallow clone may not have it, and the event's base may be older.
 
 Outputs are a file that the environment names. A random line delimits each value, so
 that no value can begin another output.
 """
 
 import base64
-import json
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from duetbench.ci.api import SERVER, TOKEN, GitHub
 from duetbench.core.errors import UsageError
-from duetbench.host.console import Console, errors
-
-TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-_SERVER: Final = "https://github.com"
+from duetbench.host import git
+from duetbench.host.console import Console
 
 BOT: Final = "github-actions[bot]"
 """The account that writes with a job's own token. Nobody can register a name with brackets."""
 
 OUTPUT: Final = "GITHUB_OUTPUT"
 
-URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
-"""An address that is safe in Markdown."""
+NONE: Final = "0" * 40
+"""The commit before a push that created the branch."""
 
-_ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
+_OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
 
 
-class Context:
-    """The environment of a step, from the variables `GITHUB_*`; raises UsageError."""
+def measured_pulls(github: GitHub, run: Mapping[str, Any]) -> list[tuple[int, str, str]]:
+    """Return number, base and head of the open pull requests whose head a run measured.
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.repository = self._required("GITHUB_REPOSITORY")
-        """`owner/name`."""
-        self.token = self._required(TOKEN)
-        self.event_name = environ.get("GITHUB_EVENT_NAME", "")
-        self.api_url = (environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
-        if not _ADDRESS.match(self.api_url):  # the token goes there
-            raise UsageError(
-                f"GITHUB_API_URL={self.api_url!r}: expected https://…, or http:// on this machine"
-            )
-        self.run_id = int(environ.get("GITHUB_RUN_ID") or 0)
-        """Of the workflow's run; later runs have larger ones. 0 outside of Actions."""
+    An event from a fork names no pull request, and the run's own statements prove nothing.
+    Raises ServiceError.
+    """
+    if run["event"] != "pull_request" or not (run["head_repository"] and run["head_branch"]):
+        return []  # of a fork or a branch that has been removed
+    head, owner = run["head_sha"], run["head_repository"]["owner"]["login"]
+    return [
+        (pull["number"], github.merge_base(pull["base"]["ref"], head), head)
+        for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
+        if pull["head"]["sha"] == head
+    ]
 
-    def _required(self, name: str) -> str:
-        if not self._environ.get(name):
-            raise UsageError(f"{name} is not set; a job of GitHub Actions has it")
-        return self._environ[name]
 
-    @property
-    def run_url(self) -> str:
-        """The page of this run; outside of Actions, of all runs."""
-        server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
-        base = f"{server.rstrip('/')}/{self.repository}/actions"
-        return f"{base}/runs/{self.run_id}" if self.run_id else base
+def sides(name: str, event: Mapping[str, Any], sha: str, github: GitHub) -> tuple[str | None, str]:
+    """Return base and head of an event `name`; no base: the head has nothing to compare with.
 
-    def event(self) -> dict[str, Any]:
-        """Read the event that started the workflow; raises UsageError."""
-        path = Path(self._required("GITHUB_EVENT_PATH"))
-        event: dict[str, Any] = json.loads(path.read_bytes())
-        return event
+    Raises UsageError for events that others can start and that have this repository's rights, and
+    ServiceError if GitHub knows no common commit.
+    """
+    if name in _OPEN:
+        raise UsageError(
+            f"GITHUB_EVENT_NAME={name!r}: expected pull_request or push; {name} has the rights of "
+            "this repository, and untrusted code would run with them"
+        )
+    head, default = sha, ""
+    if name == "pull_request":
+        pull = event["pull_request"]
+        head, default = pull["head"]["sha"], pull["base"]["ref"]
+    elif name == "push":
+        head, before = event["after"], event["before"]
+        default = "" if before == NONE else before
+    start = default or event["repository"]["default_branch"]
+    left = github.merge_base(start, head)
+    return None if left == head else left, head
+
+
+def fetch(root: Path, commits: tuple[str, ...]) -> None:
+    """Fetch the commits that a checkout lacks; raises HistoryError."""
+    missing = [
+        commit
+        for commit in commits
+        if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None
+    ]
+    if not missing:
+        return
+    address = git.ask(root, "remote", "get-url", "origin")
+    # If the checkout has stored its token, git sends it anyway, and GitHub refuses two.
+    persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
+    environment = {} if persisted else credentials(address, os.environ)
+    shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
+    depth = ["--depth=1"] if shallow else []
+    git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)
 
 
 def outputs(values: Mapping[str, str]) -> None:
@@ -75,21 +96,14 @@ def outputs(values: Mapping[str, str]) -> None:
             file.writelines(lines)
 
 
-def annotate(level: str, text: str, file: str = "", line: int = 0) -> None:
-    """Show a notice, warning or error on the job's page; outside of a workflow, on the terminal.
-
-    With a file of the repository and a line, it is beside that line of the pull request.
-    """
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        place = f",file={_escape(file, is_property=True)},line={line}" if file else ""
-        Console().say(f"::{level} title=duetbench{place}::{_escape(text)}")
-    else:
-        errors().say(f"{level}: {f'{file}:{line}: ' if file else ''}{text}")
+def annotate(level: str, text: str, file: str, line: int) -> None:
+    """Show a notice, warning or error beside a line of the pull request, whose file is named."""
+    place = _escape(file).replace(":", "%3A").replace(",", "%2C")
+    Console().say(f"::{level} title=duetbench,file={place},line={line}::{_escape(text)}")
 
 
-def _escape(text: str, *, is_property: bool = False) -> str:
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return escaped.replace(":", "%3A").replace(",", "%2C") if is_property else escaped
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def credentials(address: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -97,7 +111,7 @@ def credentials(address: str, environment: Mapping[str, str]) -> dict[str, str]:
 
     The workflow's token is for GitHub alone, and no other server gets it.
     """
-    server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
+    server = environment.get("GITHUB_SERVER_URL", SERVER).rstrip("/")
     token = environment.get(TOKEN, "").strip()
     if not token or not address.startswith(f"{server}/"):
         return {}

@@ -7,18 +7,20 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 """
 
 import json
+import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 import httpx
 from tenacity import RetryCallState, retry, retry_if_exception_type
 from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from duetbench.ci.actions import Context
 from duetbench.core import __version__
-from duetbench.core.errors import DuetbenchError
+from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.core.text import short
 
 PATIENCE: Final = 300.0  # s; how long to repeat a request
@@ -28,6 +30,10 @@ LARGEST: Final = 32_000_000  # bytes of an answer
 UNKNOWN_DELAY: Final = 60.0  # s; if GitHub limits requests and states no delay
 WAIT: Callable[[float], None] = time.sleep
 
+TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+SERVER: Final = "https://github.com"
+
+_ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
 _PAGE: Final = 100
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
@@ -58,19 +64,28 @@ def _delay(state: RetryCallState) -> float:
 
 
 class GitHub:
-    """One repository on GitHub, with one token. Use it as a context manager.
+    """One repository on GitHub, as a step of a workflow sees it. Use it as a context manager.
 
     Paths begin below the repository. All methods raise ServiceError if GitHub refuses, or fails for
-    longer than `PATIENCE`.
+    longer than `PATIENCE`; UsageError if a variable of the step is not set.
     """
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.repository = self._required("GITHUB_REPOSITORY")
+        """`owner/name`."""
+        self.run_id = int(environ.get("GITHUB_RUN_ID") or 0)
+        """Of the workflow's run; later runs have larger ones."""
+        api = environ.get("GITHUB_API_URL") or "https://api.github.com"
+        if not _ADDRESS.match(api):  # the token goes there
+            raise UsageError(
+                f"GITHUB_API_URL={api!r}: expected https://…, or http:// on this machine"
+            )
         self._http = httpx.Client(
-            base_url=f"{context.api_url}/repos/{context.repository}",
+            base_url=f"{api.rstrip('/')}/repos/{self.repository}",
             headers={
                 "Accept": "application/vnd.github+json",
-                "Authorization": f"Bearer {context.token}",
+                "Authorization": f"Bearer {self._required(TOKEN)}",
                 "User-Agent": f"duetbench/{__version__}",
                 "X-GitHub-Api-Version": "2022-11-28",
             },
@@ -84,6 +99,27 @@ class GitHub:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+    def _required(self, name: str) -> str:
+        if not self._environ.get(name):
+            raise UsageError(f"{name} is not set; a job of GitHub Actions has it")
+        return self._environ[name]
+
+    def run_url(self, run: int) -> str:
+        """Return the page of a workflow's run."""
+        server = self._environ.get("GITHUB_SERVER_URL") or SERVER
+        return f"{server.rstrip('/')}/{self.repository}/actions/runs/{run}"
+
+    def event(self) -> dict[str, Any]:
+        """Read the event that started the workflow."""
+        path = Path(self._required("GITHUB_EVENT_PATH"))
+        event: dict[str, Any] = json.loads(path.read_bytes())
+        return event
+
+    def merge_base(self, branch: str, head: str) -> str:
+        """Return the commit at which a commit has left a branch, or another commit."""
+        span = f"{quote(branch, safe='')}...{head}"
+        return str(self.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
 
     def get(self, path: str, *, absent: Collection[int] = (), **params: Any) -> Any:
         """Return what a path has, or None if GitHub answers with one of these statuses."""

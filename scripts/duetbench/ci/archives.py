@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
 from duetbench.ci.api import GitHub, ServiceError
@@ -82,9 +81,6 @@ def bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
                 f"expected at most {MOST_BYTES:,} bytes per file and {MOST_TOTAL:,} in all, found "
                 f"more at {printable(name)}"
             )
-    folders = {str(parent) for name in contents for parent in PurePosixPath(name).parents}
-    if both := sorted(contents.keys() & folders):
-        raise ArtifactError(f"{printable(both[0])} is a file and a folder")
     return contents
 
 
@@ -138,12 +134,10 @@ def require_plain(document: Any) -> None:
             waiting += [*value, *value.values()]
         elif isinstance(value, list):
             waiting += value
-        elif isinstance(value, str) and (fault := _fault(value)):
-            raise ArtifactError(f"{fault} in the text {printable(value)}")
-
-
-def _fault(text: str) -> str:
-    if len(text) > MOST_CHARACTERS:
-        return f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"
-    control = UNFIT.search(text)
-    return f"a control character (U+{ord(control[0]):04X})" if control else ""
+        elif isinstance(value, str):
+            if len(value) > MOST_CHARACTERS:
+                raise ArtifactError(f"more than {MOST_CHARACTERS:,} characters: {printable(value)}")
+            if control := UNFIT.search(value):
+                raise ArtifactError(
+                    f"a control character (U+{ord(control[0]):04X}) in the text {printable(value)}"
+                )

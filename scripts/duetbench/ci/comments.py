@@ -84,7 +84,7 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
     return values
 
 
-def publish(github: GitHub, pull: int, kind: str, body: str) -> tuple[str, str]:
+def publish(github: GitHub, pull: int, kind: str, body: str) -> str:
     """Write the comment of a kind in place of its old text; return what was done, where.
 
     Raises ServiceError.
@@ -95,11 +95,11 @@ def publish(github: GitHub, pull: int, kind: str, body: str) -> tuple[str, str]:
     # A lost answer may have left a second one.
     remove(github, (own(github, pull, kind) if new else old)[1:])
     if new:
-        return "created", new["html_url"]
+        return f"created {new['html_url']}"
     if old[0]["body"] == body:
-        return "unchanged", old[0]["html_url"]
+        return f"unchanged {old[0]['html_url']}"
     edited = github.send("PATCH", f"/issues/comments/{old[0]['id']}", body=body)
-    return "updated", edited["html_url"]
+    return f"updated {edited['html_url']}"
 
 
 def is_ours(entry: Mapping[str, Any]) -> bool:

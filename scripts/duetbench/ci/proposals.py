@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from duetbench.ci import archives, comments
 from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.comparison import SIDES, Comparison, PackageChange
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact
 from duetbench.core.text import printable
@@ -36,10 +36,8 @@ def proposal(sent: Files, base: str, head: str) -> str:
         data = files.pop(CAUSE, None)
         require("files", [COMPARISON], list(files))
         comparison = _parse(Comparison, files[COMPARISON])
-        for side, commit, record in (
-            ("base", base, comparison.base),
-            ("head", head, comparison.head),
-        ):
+        for side, commit in zip(SIDES, (base, head), strict=True):
+            record = getattr(comparison, side)
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)

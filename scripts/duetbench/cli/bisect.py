@@ -1,8 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-import glob
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated
 
@@ -17,7 +15,6 @@ from duetbench.cli.options import (
     WaitOption,
     budget_option,
     budget_seconds,
-    clean_up,
     machine,
 )
 from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
@@ -27,10 +24,9 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
 from duetbench.judge import causes
-from duetbench.judge.bisection import MEANS, means_of
+from duetbench.judge.bisection import MEANS
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import clearest
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.cause import cause_lines, commit_lines
 
@@ -89,10 +85,9 @@ def bisect_command(
     search the clearest change that they have shown.
     """
     console = Console(stderr=as_json)
-    here = paths.project_root(stand_in=False)
+    here, select = paths.project_root(stand_in=False), select or "*"
     limit = budget_seconds(budget) or 0.0
     contrast, metric = Contrast(base=of_base or (), head=of_head or ()), ""
-    _ = contrast.settings  # which refuses wrong words
     ends, words = tuple(names or ()), bool(of_base or of_head)
     if len(ends) != 2 - words * 2 and (words or len(ends) != 1):
         raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
@@ -104,20 +99,15 @@ def bisect_command(
         comparison = find_comparison(ends[0], results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
-        contrast, cases = contrast_of(comparison), select or "*"
-        change = clearest(
-            comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, cases)
-        )
-        if change:  # else it is searched for by what a request does, and by counts
-            select, metric = glob.escape(change.case), change.subject
-    clean_up(console)
-    reporter, cases = Reporter(console), select or "*"
-    with machine(wait, console.say):
+        contrast = contrast_of(comparison)
+        select, metric = causes.clearest_case(comparison, select)
+    reporter = Reporter(console)
+    with machine(wait, console):
         if len(ends) == 2:
-            cause, lines = _among_commits(ends, tests or (), cases, limit, reporter, context.obj)
+            cause, lines = _among_commits(ends, tests or (), select, limit, reporter, context.obj)
         else:
             project = with_options(here, context.obj)
-            cause = causes.search_packages(project, contrast, cases, limit, reporter, metric)
+            cause = causes.search_packages(project, contrast, select, limit, reporter, metric)
             lines = cause_lines(cause)
     if as_json:
         print_json(cause.model_dump(mode="json"))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Context, Exit, Option
 
 from duetbench.app.setting import Contrast
-from duetbench.app.subject import Subject
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
@@ -18,8 +17,6 @@ from duetbench.cli.options import (
     WaitOption,
     budget_option,
     budget_seconds,
-    clean_up,
-    console_beside,
     machine,
     reports,
     repository,
@@ -30,8 +27,7 @@ from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.host import paths
-from duetbench.host.console import Console, write_summary
+from duetbench.host.console import STANDARD, Console, write_summary
 
 if TYPE_CHECKING:
     from duetbench.judge.comparison import Extent, Session
@@ -123,26 +119,25 @@ def compare_command(
     from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
-    console = console_beside(written)
+    console = Console(stderr=STANDARD in written)
+    root = repository(console)
     if control and not (base or of_base or of_head):
         base = head = "HEAD"
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent(everything=control, start=start, only=only or "")
-
-    def find() -> Subject:
-        return with_options(repository(console), context.obj)
-
     asked = start or why or budget or control or only == "counts" or of_base or of_head or call
+    if not (tests or asked or context.obj["app"]):
+        tests = [*default_tests(root)]
+    project = root if tests or call else with_options(root, context.obj)
     run(
-        console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
-        files=written, wait=wait, calls=call or (),
-        tests=tests or (() if asked or context.obj["app"] else default_tests(paths.project_root())),
+        console, project, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
+        files=written, wait=wait, calls=call or (), tests=tests or (),
     )  # fmt: skip
 
 
 def run(
     console: Console,
-    find: Callable[[], Any],
+    project: Any,
     contrast: Contrast,
     extent: "Extent",
     options: Options,
@@ -160,9 +155,8 @@ def run(
 ) -> None:
     """Compare and report, for the command of any package; raises Exit by the result.
 
-    `find` returns the project, which `tests` and `calls` do without. `options` are a target's, and
-    `words` repeat what else was chosen. `keep` gets a complete comparison. `how` is for
-    `comparison.compare`.
+    For `tests` and `calls`, `project` is its folder. `options` are a target's, and `words` repeat
+    what else was chosen. `keep` gets a complete comparison. `how` is for `comparison.compare`.
     """
     from duetbench.judge import suites
     from duetbench.judge.comparison import InterruptedComparison, compare
@@ -187,8 +181,6 @@ def run(
     suite = bool(tests or calls)
     if suite and (given := [name for name, value in others.items() if value]):
         raise UsageError(f"--tests and --call only observe: expected no {' and no '.join(given)}")
-    project: Any = repository(console) if suite else find()
-    clean_up(console)
     again = (
         *words,
         *["--control"] * extent.everything,
@@ -202,7 +194,7 @@ def run(
     )
     reporter, interruption = Reporter(console), None
     if why:
-        explain = resolve_name("duetbench.cli.why:explain_comparison")
+        explain = resolve_name("duetbench.judge.attribute:explain")
         how["explain"] = partial(explain, narrator=reporter)
     measure: Callable[[], Comparison] = (
         partial(
@@ -217,7 +209,7 @@ def run(
         )
     )  # fmt: skip
     seen = (suite and not count) or extent.only == "effects"
-    with machine(wait, console.say, timed=not seen):
+    with machine(wait, console, timed=not seen):
         try:
             comparison = measure()
         except InterruptedComparison as problem:
@@ -247,23 +239,22 @@ def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, b
 
     Raises UsageError.
     """
-    sizes: dict[Concern, float] = {}
+    sizes, concerns = dict[Concern, float](), {str(name): name for name in MATERIAL}
     statements, answers = None, False
     for text in texts:
         name, _, size = text.partition("=")
-        concern = next((concern for concern in MATERIAL if concern == name), None)
         if text == "answers":
             answers = True
         elif name == "sql" and size.isdecimal():
             statements = float(size)
-        elif concern is None:
-            known = ", ".join(MATERIAL)
-            raise UsageError(f"--limit {text}: expected one of {known}, sql=N or answers")
         else:
             try:
-                sizes[concern] = units.read_share(size)
-            except ValueError as error:
-                raise UsageError(f"--limit {text}: {error}") from error
+                sizes[concerns[name]] = units.read_share(size)
+            except (KeyError, ValueError) as error:
+                known = ", ".join(concerns)
+                raise UsageError(
+                    f"--limit {text}: expected one of {known} with a share, sql=N or answers"
+                ) from error
     return sizes, statements, answers
 
 

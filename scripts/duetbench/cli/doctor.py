@@ -10,7 +10,6 @@ from duetbench.app.target import configuration
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import SetupError
-from duetbench.core.model import Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 
@@ -32,10 +31,21 @@ def doctor_command(as_json: JsonOption = False) -> None:
         fault = oha = str(error)
     busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
+    cores = fingerprint.server_cores, fingerprint.client_cores
+    server, client = (", ".join(map(str, own)) for own in cores)
     facts = {
         "oha": oha,
         tools.VALGRIND: shutil.which(tools.VALGRIND) or f"not required; {tools.NO_VALGRIND}",
-        **_conditions(fingerprint),
+        "CPU": fingerprint.cpu,
+        "cores": f"{fingerprint.cores}: server {server}, generator {client}",
+        "pinning": "each on its own cores"
+        if fingerprint.pinned
+        else "impossible: one core for both",
+        "memory": units.size(fingerprint.memory),
+        "system": f"{fingerprint.os}, kernel {fingerprint.kernel}",
+        "hypervisor": fingerprint.virtual or "none seen",
+        "frequency governor": fingerprint.governor or "none shown",
+        "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
         "steal": f"{units.share(last.since(first).steal_share)} now, "
         f"{units.share(last.steal_share)} since boot",
         "load": f"{busy:.0f} % of the core time is used now",
@@ -50,17 +60,3 @@ def doctor_command(as_json: JsonOption = False) -> None:
             Console().say(f"  {name}: {text}")
     if fault:
         raise Exit(1)
-
-
-def _conditions(facts: Machine) -> dict[str, str]:
-    server, client = (", ".join(map(str, c)) for c in (facts.server_cores, facts.client_cores))
-    return {
-        "CPU": facts.cpu,
-        "cores": f"{facts.cores}: server {server}, generator {client}",
-        "pinning": "each on its own cores" if facts.pinned else "impossible: one core for both",
-        "memory": units.size(facts.memory),
-        "system": f"{facts.os}, kernel {facts.kernel}",
-        "hypervisor": facts.virtual or "none seen",
-        "frequency governor": facts.governor or "none shown",
-        "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
-    }

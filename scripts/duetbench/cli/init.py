@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Final
@@ -12,38 +12,31 @@ from urllib.parse import urlsplit
 
 from typer import Context, Option
 
-from duetbench.app import declarations, deployment, hints, request_lines, revisions, target
-from duetbench.app.declarations import FILE, read_toml
+from duetbench.app import (
+    declarations,
+    deployment,
+    detection,
+    hints,
+    request_lines,
+    revisions,
+    target,
+)
+from duetbench.app.declarations import FILE
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.effects import suite
-from duetbench.effects.activity import BAD, Operation
+from duetbench.effects.activity import BAD
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
 from duetbench.report.formats import quantity
 
-_APPLICATION: Final = re.compile(
-    r"^(?:(\w+)(?:, *\w+)?(?: *:[^=\n]+)? *= *(?:(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart"
-    r"|BlackSheep|Flask|Bottle|FastHTML|fast_app|get_[aw]sgi_application|create_app\w*)\("
-    r"|falcon\.(?:asgi\.)?App\()|def ((?:create|make|build|get)_app\w*)\()",
-    re.MULTILINE,
-)
-"""What an application is in a module: made by a framework, or a function that makes one."""
-
 _TEMPLATES: Final = Path(__file__).parents[1] / "ci/templates"  # of workflows
 
 _HEADER: Final = "[tool.duetbench]"
-_USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
-"""Names of modules and attributes, the most common first."""
-
-_SKIPPED: Final = {
-    *("tests", "test", "benchmarks", "docs", "examples", "migrations"),
-    *("node_modules", "site-packages", "build", "dist"),
-}
 _TRIES: Final = 5
 """Most applications served until one answers."""
 
@@ -105,9 +98,8 @@ def init_command(
     keys = {**options, **chosen, "env": {}}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
-    if (own := root / "pyproject.toml").is_file():
-        read_toml(own)  # a file that cannot be read is not changed
-        place, before = own, f"{own.read_text('utf-8').rstrip()}\n\n"
+    if file.is_file():
+        place, before = file, f"{file.read_text('utf-8').rstrip()}\n\n"
         lines = [_HEADER, *lines]
     text = before + "".join(f"{line}\n" for line in lines)
     tomllib.loads(text)  # raises before anything is written
@@ -161,13 +153,16 @@ def _requests_of(
 
     Others than GET may write, and need a copied database. Raises UsageError if there are none.
     """
-    lines = dict[str | None, None]()
-    for operation in _repeatable(seen):
-        if operation.method == "GET" or options["copy-database"]:
+    lines = dict[str, str | None]()  # of each endpoint, a request all of which is known
+    for operation in seen.operations.values():
+        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
+        may = operation.method == "GET" or options["copy-database"]
+        if right and may and seen.outcomes.get(operation.test) == "passed":
             address = operation.method, operation.path, operation.query
             body = (operation.body or "").encode("latin-1").decode(errors="replace")
-            lines[request_lines.write(*address, operation.content_type, body)] = None
-    written = [*filter(None, lines)]
+            line = request_lines.write(*address, operation.content_type, body)
+            lines.setdefault(operation.endpoint, line)
+    written = [*filter(None, dict.fromkeys(lines.values()))]
     with revisions.copies() as copies:
         declared = with_options(root, {**options, "requests": tuple(written)})
         copy = deployment.working(declared, Narrator(console), copies)
@@ -183,23 +178,13 @@ def _requests_of(
     return [names[case.id] for case in right]
 
 
-def _repeatable(seen: suite.Recording) -> Iterable[Operation]:
-    """Return a request of passing tests for each endpoint, all of which is known; answered 200."""
-    chosen = dict[str, Operation]()
-    for operation in seen.operations.values():
-        right = operation.did.answers[0][0]["status"] == 200 and operation.body is not None
-        if right and seen.outcomes.get(operation.test) == "passed":
-            chosen.setdefault(operation.endpoint, operation)
-    return chosen.values()
-
-
 def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:
     """Serve applications until one answers; return it, as it is measured, with its requests.
 
     Raises UsageError if none does, or one lacks only variables.
     """
     narrator, asked = Narrator(console), options["requests"]
-    candidates = (options["app"],) if options["app"] else applications(root)
+    candidates = (options["app"],) if options["app"] else detection.applications(root)
     for candidate in candidates[:_TRIES]:
         try:
             declared = with_options(root, {**options, "app": candidate})
@@ -233,34 +218,6 @@ def _toml(value: Any) -> str:
         return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
     # JSON writes lists as TOML does, and escapes in strings all but DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def applications(root: Path) -> Sequence[str]:
-    """Find what may be an application of a repository, the likeliest first, and execute none."""
-    names: set[str] = set()
-    for file in root.rglob("*.py"):
-        parts = file.relative_to(root).parts
-        if not any(part in _SKIPPED or part[0] == "." for part in parts):
-            for groups in _APPLICATION.findall(file.read_text("utf-8", "replace")):
-                names.add(f"{_module(file, root)}:{''.join(groups)}")
-    return sorted(names, key=_unlikely)
-
-
-def _module(file: Path, root: Path) -> str:
-    """Name a module from the folder of its package; without one, from the top folder or `src`."""
-    top = file.parent
-    while top != root and (top / "__init__.py").is_file():
-        top = top.parent
-    if top == file.parent:
-        top = next(home for home in (root / "src", root) if file.is_relative_to(home))
-    return ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _unlikely(application: str) -> tuple[bool, int, int, str]:
-    module, _, attribute = application.partition(":")
-    last = module.rpartition(".")[2]
-    place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
-    return "_app" in attribute, place, module.count("."), application
 
 
 def workflows(within: Path) -> dict[str, str]:

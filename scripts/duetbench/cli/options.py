@@ -1,6 +1,5 @@
 """What several commands share: options, readers of their values, and the start of a measurement."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,13 +14,17 @@ from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
-SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
-SECONDS: Final = "Seconds of load per case, e.g. 10."
 
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
-SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
+SelectOption = Annotated[
+    list[str] | None,
+    Option(
+        "--select",
+        metavar="GLOB",
+        help="Only cases whose id matches this glob, e.g. 'shop/*'; repeatable.",
+    ),
+]
 
 LaunchesOption = Annotated[
     int | None,
@@ -51,7 +54,7 @@ HeadOption = Annotated[
 
 SecondsOption = Annotated[
     float | None,
-    Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS),
+    Option("--seconds", metavar="SECONDS", min=0.5, help="Seconds of load per case, e.g. 10."),
 ]
 
 WaitOption = Annotated[
@@ -81,15 +84,16 @@ def clean_up(console: Console) -> None:
 
 
 def machine(
-    wait: str | None = None, say: Callable[[str], object] = len, *, timed: bool = True
+    wait: str | None, console: Console, *, timed: bool = True
 ) -> AbstractContextManager[None]:
-    """Hold the machine for a measurement.
+    """Clean this machine up, and hold it for a measurement.
 
     Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
-    and `say` is told what it waits for. What is not `timed` needs no machine of its own.
+    and the console is told what it waits for. What is not `timed` needs no machine of its own.
     """
+    clean_up(console)
     patience = budget_seconds(wait, "--wait") or 0.0
-    return measuring(patience, say) if timed else nullcontext()
+    return measuring(patience, console.say) if timed else nullcontext()
 
 
 def repository(console: Console) -> Path:
@@ -99,29 +103,17 @@ def repository(console: Console) -> Path:
     return root
 
 
-def commit(option: str, text: str) -> str:
-    """Read a commit's full name; UsageError if it is not one."""
-    if not _COMMIT.fullmatch(text):
-        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
-    return text
-
-
 def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) -> list[Path]:
     """Check the files of -o, with that of --json, whose suffixes must be among `kinds`.
 
     Raises UsageError if a path can be no file of these kinds, RecordError if it cannot be written.
     """
     for path in paths or ():
-        if path != STANDARD and path.suffix not in kinds:
-            raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
-        if path != STANDARD and (path.is_file() or path.is_dir() or not path.exists()):
-            files.require_writable(path)  # not pipes and devices
+        if path != STANDARD:
+            if path.suffix not in kinds:
+                raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
+            files.require_writable(path)
     return [*(paths or ()), *[STANDARD] * as_json]
-
-
-def console_beside(paths: Sequence[Path]) -> Console:
-    """Return a console, which prints to standard error if standard output is one of the files."""
-    return Console(stderr=STANDARD in paths)
 
 
 def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]]) -> None:

@@ -10,11 +10,9 @@ from typing import Annotated, Any, Final
 from typer import Argument, Exit, Option
 
 from duetbench.app.project_tests import default_tests
-from duetbench.ci import actions, archives, comments, event, proposals
-from duetbench.ci.actions import Context
-from duetbench.ci.api import GitHub
+from duetbench.ci import actions, archives, comments, proposals
+from duetbench.ci.api import TOKEN, GitHub
 from duetbench.cli import app as every_command
-from duetbench.cli.options import commit
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, UsageError
@@ -25,7 +23,7 @@ from duetbench.report.report import check_line
 ARTIFACT: Final = "duetbench"
 """Artifact that a job of `action.yml` uploads."""
 
-_SECRET: Final = {actions.TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
+_SECRET: Final = {TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
 """Variables that are kept from untrusted code."""
 
 
@@ -39,37 +37,19 @@ def sides_command() -> None:
     folder for the result. Run it in a folder of the checkout; needs GITHUB_TOKEN with contents:
     read.
     """
-    root, context = Path.cwd(), Context(os.environ)
+    root, name = Path.cwd(), os.environ.get("GITHUB_EVENT_NAME", "")
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
-    with GitHub(context) as github:
-        before, head = event.sides(context.event_name, context.event(), sha, github)
+    with GitHub(os.environ) as github:
+        before, head = actions.sides(name, github.event(), sha, github)
     to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), ARTIFACT)
     if before is None:
         write_summary("Nothing to compare with: there is no commit before this one.")
     else:
-        _fetch(root, (before, head))
+        actions.fetch(root, (before, head))
     values = {"base": before or "", "head": head, "to": str(to)}
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
     actions.outputs(values)
-
-
-def _fetch(root: Path, commits: tuple[str, ...]) -> None:
-    """Fetch the commits that are missing; raises HistoryError."""
-    missing = [
-        commit
-        for commit in dict.fromkeys(commits)
-        if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None
-    ]
-    if not missing:
-        return
-    address = git.ask(root, "remote", "get-url", "origin")
-    # If the checkout has stored its token, git sends it anyway, and GitHub refuses two.
-    persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
-    environment = {} if persisted else actions.credentials(address, os.environ)
-    shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
-    depth = ["--depth=1"] if shallow else []
-    git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)
 
 
 def compare_command(
@@ -109,9 +89,8 @@ def compare_command(
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
     file = report / proposals.COMPARISON
-    sides = commit("BASE", base), commit("HEAD", head)
     why = ("--why",) if loads else ()
-    code = _call("compare", *sides, *target, "-o", str(file), *why) or 0
+    code = _call("compare", base, head, *target, "-o", str(file), *why) or 0
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
@@ -170,24 +149,20 @@ def report_command(
     Needs GITHUB_TOKEN with pull-requests: write, contents: read and actions: read. Exit code 0:
     commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
     """
-    if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
-        words = ""
-    with GitHub(Context(os.environ)) as github:
-        run = github.context.event()["workflow_run"]
-        url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
+    if "//" in words.partition("://")[2]:
+        words = ""  # of an action of the repository itself, which GitHub does not name
+    with GitHub(os.environ) as github:
+        run = github.event()["workflow_run"]
         sent, refused = archives.fetch(github, run["id"], ARTIFACT)
         if refused:
             raise ArtifactError("; ".join(f"artifact {each}: {refused[each]}" for each in refused))
-        pulls = event.measured_pulls(github, run) if sent else []
+        pulls = actions.measured_pulls(github, run) if sent else []
         for number, before, head in pulls:
             text = proposals.proposal(sent[ARTIFACT], before, head)
-            body = comments.sign(text, head, url, words)
+            body = comments.sign(text, head, github.run_url(run["id"]), words)
             # Each application has a workflow, and a comment.
-            Console().say(
-                " ".join(
-                    comments.publish(github, number, f"{comments.KIND}-{run['workflow_id']}", body)
-                )
-            )
+            kind = f"{comments.KIND}-{run['workflow_id']}"
+            Console().say(comments.publish(github, number, kind, body))
             write_summary(body)
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")

@@ -14,8 +14,6 @@ from duetbench.cli.options import (
     ReportsOption,
     SecondsOption,
     WaitOption,
-    clean_up,
-    console_beside,
     machine,
     reports,
     repository,
@@ -24,7 +22,7 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
 from duetbench.core.model import Run, Status
-from duetbench.host.console import Console, Narrator, write_summary
+from duetbench.host.console import STANDARD, Console, Narrator, write_summary
 from duetbench.load import runner
 from duetbench.report.run import as_markdown, print_cases, texts_of
 
@@ -48,11 +46,10 @@ def run_command(
     3: no launch was usable.
     """
     written = reports(output, ".json", ".md", as_json=as_json)
-    console = console_beside(written)
+    console = Console(stderr=STANDARD in written)
     project = with_options(repository(console), context.obj)
-    clean_up(console)
     narrator = Narrator(console)
-    with machine(wait, console.say), deployed(project, narrator) as subject:
+    with machine(wait, console), deployed(project, narrator) as subject:
         plan = make_plan(subject.cases(), launches, seconds=seconds)
         try:
             run, path = runner.launch_all(plan, subject, project.results, console)

@@ -13,7 +13,6 @@ from duetbench.cli.options import (
     SelectOption,
     WaitOption,
     budget_seconds,
-    clean_up,
     machine,
     repository,
 )
@@ -56,8 +55,7 @@ def soak_command(
     seconds = budget_seconds(time, "--for") or 0.0
     progress = Progress(console)
     project = with_options(repository(console), context.obj)
-    clean_up(console)
-    with machine(wait, console.say), deployed(project, progress) as subject:
+    with machine(wait, console), deployed(project, progress) as subject:
         cases = case_names.select(subject.cases(), select or ())
         if len(cases) != 1:
             ids = ", ".join(case.id for case in cases[:3])

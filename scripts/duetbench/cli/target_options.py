@@ -92,13 +92,11 @@ def _read(values: Mapping[str, Any]) -> Options:
         keys[key] = (*keys[key], *(value or ())) if key in _SEVERAL else value
     for word in values["words"] or ():
         name, sign, text = word.partition("=")
-        if name not in WORDS or text.startswith("=") or not (sign or name == "factory"):
+        if name not in WORDS or text.startswith("="):
             known = ", ".join(WORDS)
             raise UsageError(f"--with {word}: expected KEY=VALUE, with one of {known}")
         key = WORDS[name]
         value = target.read_value(key, text if sign else "true")
-        if not (key in _SEVERAL or keys[key] is None):
-            raise UsageError(f"--with {name}: expected it once")
         keys[key] = (*keys[key], *value) if key in _SEVERAL else value
     headers, variables = dict[str, str](), dict[str, str]()
     for text in keys["env"]:

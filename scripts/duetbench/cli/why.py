@@ -17,14 +17,12 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.target_options import with_options, with_target
-from duetbench.core.comparison import Attribution, Comparison
-from duetbench.core.errors import CountError, UsageError
+from duetbench.core.comparison import Attribution
+from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, Narrator, print_json
-from duetbench.host.machine import measuring
 from duetbench.host.result_files import find_comparison
-from duetbench.judge import attribute as explain
-from duetbench.judge import preparation
-from duetbench.judge.pairs import Sides, require_code
+from duetbench.judge import attribute, preparation
+from duetbench.judge.pairs import require_code
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
@@ -61,33 +59,18 @@ def why_command(
     comparison = find_comparison(names[0], project.results) if len(names) == 1 else None
     base, head = (*names, None, None)[:2]
     attributions: list[Attribution] = []
-    with machine(wait, narrator.say), revisions.copies() as copies:
+    with machine(wait, console), revisions.copies() as copies:
         contrast = Contrast((base, head), of_base or (), of_head or ())
         if comparison:
             contrast = contrast_of(comparison)
         require_code("why", contrast)
         scope = Scope(tuple(select or ()), narrator, copies, loaded=False)
         sides = preparation.prepare(project, contrast, scope)
-        moved = explain.moved_most(comparison, sides) if comparison and not select else None
-        for pair in [moved] if moved else explain.once(sides):
-            attribution = explain.attribute(*pair, narrator)
+        moved = attribute.moved_most(comparison, sides) if comparison and not select else None
+        for pair in [moved] if moved else attribute.once(sides):
+            attribution = attribute.attribute(*pair, narrator)
             attributions.append(attribution)
             if not as_json:
                 print_section(console, replace(AttributionText(attribution).section, title=""))
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])
-
-
-def explain_comparison(
-    comparison: Comparison, sides: Sides, narrator: Narrator
-) -> Attribution | None:
-    """Say which code it is, for `compare --why`; None: nothing moved that instructions explain."""
-    moved = explain.moved_most(comparison, sides)
-    if moved is None:
-        return None
-    try:
-        with measuring():
-            return explain.attribute(*moved, narrator)
-    except CountError as problem:
-        narrator.say(f"which code it is was not found out: {problem}")
-        return None

@@ -21,6 +21,7 @@ from duetbench.core.metrics import row
 from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
 from duetbench.host.console import Narrator
+from duetbench.host.machine import measuring
 from duetbench.judge import affected
 from duetbench.judge.findings import clearest
 from duetbench.judge.pairs import Sides
@@ -154,6 +155,19 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     served = {pair.case.id: pair.sides for pair in sides.pairs}
     finding = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
     return served[finding.case] if finding else None
+
+
+def explain(comparison: Comparison, sides: Sides, narrator: Narrator) -> Attribution | None:
+    """Say which code it is, for `compare --why`; None: nothing moved that instructions explain."""
+    moved = moved_most(comparison, sides)
+    if moved is None:
+        return None
+    try:
+        with measuring():
+            return attribute(*moved, narrator)
+    except CountError as problem:
+        narrator.say(f"which code it is was not found out: {problem}")
+        return None
 
 
 _MOST: Final = 4

@@ -25,9 +25,10 @@ from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation, suites
-from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError, means_of
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.findings import clearest
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 
@@ -106,6 +107,16 @@ def by_tests(
         return seen.model_copy(update={"findings": tuple(chosen)})
 
     return look
+
+
+def clearest_case(comparison: Comparison, select: str) -> tuple[str, str]:
+    """Return a glob for the case with the clearest change that duets have shown, and its metric.
+
+    If they have shown none, what a request does and counts are searched, in all that `select`
+    matches, and there is no metric.
+    """
+    change = clearest(comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, select))
+    return (glob.escape(change.case), change.subject) if change else (select, "")
 
 
 def search_packages(

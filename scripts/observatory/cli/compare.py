@@ -14,13 +14,12 @@ from duetbench.cli.options import (
     ReportsOption,
     WaitOption,
     budget_option,
-    console_beside,
     reports,
     repository,
 )
 from duetbench.core.comparison import Comparison
 from duetbench.host import files
-from duetbench.host.console import Console
+from duetbench.host.console import STANDARD, Console
 from duetbench.judge.comparison import Extent
 from observatory.cli.options import ProfileOption, SelectOption
 from observatory.matrix import sides
@@ -78,12 +77,9 @@ def compare_command(
             Console().say(f"\nsaved: {files.save(results, comparison)}")
 
     written = reports(output, ".json", ".md", ".html", as_json=as_json)
-    console = console_beside(written)
-
-    def find() -> Checkout:
-        return Checkout(repository(console), profile)
-
+    console = Console(stderr=STANDARD in written)
+    project = Checkout(repository(console), profile)
     of_tool.run(
-        console, find, contrast, extent, {}, budget=budget, limits=limit or (), why=why,
+        console, project, contrast, extent, {}, budget=budget, limits=limit or (), why=why,
         files=written, wait=wait, words=words, keep=keep, prepare=sides.prepare,
     )  # fmt: skip

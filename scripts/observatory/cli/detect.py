@@ -77,7 +77,7 @@ def confirm_command(
         progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")
     clean_up(progress)
     reporter = Reporter(console)
-    explain = partial(resolve_name("duetbench.cli.why:explain_comparison"), narrator=reporter)
+    explain = partial(resolve_name("duetbench.judge.attribute:explain"), narrator=reporter)
     judge = partial(confirm.compare_stacks, project, reporter=reporter, explain=explain)
     find = resolve_name("observatory.trend.cause:search")
     judged, left = confirm.confirm(

@@ -10,7 +10,6 @@ from typer import Argument, Exit, Option
 
 from duetbench.app import stacks
 from duetbench.ci import archives, comments, proposals
-from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Run, StackRecord
@@ -51,8 +50,8 @@ def accept_command(
     is missing in these shards; the rest was written. 3: nothing usable arrived. 4: GitHub could not
     list the artifacts; nothing is written.
     """
-    with GitHub(Context(os.environ)) as github:
-        sent, refused = archives.fetch(github, github.context.run_id, names)
+    with GitHub(os.environ) as github:
+        sent, refused = archives.fetch(github, github.run_id, names)
     now, project, locks = datetime.now(UTC), Checkout.here(), {}
     for lock in map(project.lock, project.stacks):
         packages = dict(stacks.versions(lock.lock.read_text("utf-8")))
@@ -113,7 +112,7 @@ def slash_command() -> None:
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
     way; 4: GitHub could not be reached.
     """
-    with GitHub(Context(os.environ)) as github:
+    with GitHub(os.environ) as github:
         report([requests.answer(github)], "### /bench")
 
 
@@ -127,17 +126,16 @@ def comment_command() -> None:
     to show, the comment says so. Needs GITHUB_TOKEN with actions: read and pull-requests: write.
     Exit code 0: commented; 4: the result cannot be shown, or GitHub was not reached.
     """
-    with GitHub(Context(os.environ)) as github:
-        context, problem = github.context, None
-        inputs = context.event()["inputs"]
+    with GitHub(os.environ) as github:
+        problem, inputs, url = None, github.event()["inputs"], github.run_url(github.run_id)
         base, head = inputs["base"], inputs["head"]
         try:
-            sent, _ = archives.fetch(github, context.run_id, _COMPARISON)
+            sent, _ = archives.fetch(github, github.run_id, _COMPARISON)
             text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
-            body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
+            body = comments.sign(text, head, url, f"{_site(github)}docs/glossary/")
         except ArtifactError as error:
-            problem, body = error, requests.failed(head, context.run_url, str(error))
-        Console().say(" ".join(comments.publish(github, int(inputs["pr"]), comments.KIND, body)))
+            problem, body = error, requests.failed(head, url, str(error))
+        Console().say(comments.publish(github, int(inputs["pr"]), comments.KIND, body))
         write_summary(body)
     if problem:
         raise problem
@@ -156,18 +154,18 @@ def announce_command(results: ResultsOption = None) -> None:
     could not be reached.
     """
     problems: list[str] = []
-    folder, context = results or Checkout.here().results, Context(os.environ)
+    folder = results or Checkout.here().results
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
     sizes = quotes(judged(tables(kinds.read_all(Points, folder, []))), records)
-    with GitHub(context) as github:
-        lines = issues.keep(github, records, _site(context), sizes)
+    with GitHub(os.environ) as github:
+        lines = issues.keep(github, records, _site(github), sizes)
     report([*lines, *problems] or ["no news"], "### Changes")
     if problems:
         raise Exit(1)
 
 
-def _site(context: Context) -> str:
+def _site(github: GitHub) -> str:
     """Return the address of GitHub Pages, which leads to a domain of one's own, too."""
-    owner, _, name = context.repository.lower().partition("/")
+    owner, _, name = github.repository.lower().partition("/")
     home = f"{owner}.github.io"
     return f"https://{home}/" if name == home else f"https://{home}/{name}/"

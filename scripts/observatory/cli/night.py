@@ -12,7 +12,6 @@ from duetbench.ci import actions
 from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
     LaunchesOption,
-    clean_up,
     machine,
     repository,
 )
@@ -103,9 +102,8 @@ def measure_command(
     night, shard = assignment(file) if file else (None, None)
     plan = shard.plan if shard else checkout.plan(select or (), launches)
     folder = results or checkout.results
-    clean_up(console)
     narrator = Narrator(console)
-    with machine(None, console.say):
+    with machine(None, console):
         absent = unmeasurable(plan.cases, checkout, narrator)
         begin = partial(night.mark, number=shard.number) if night and shard else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)

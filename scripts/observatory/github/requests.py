@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from duetbench.ci.api import GitHub, ServiceError
 from duetbench.ci.comments import DIGITS, KIND, own, plain, publish, remove
-from duetbench.ci.event import merge_base
 
 ENVIRONMENT: Final = "bench"
 """The environment whose reviewers approve a comparison."""
@@ -34,7 +33,7 @@ def answer(github: GitHub) -> str:
     The answer quotes nothing of the comment. Strangers get no answer: otherwise anybody could make
     the bot write as much as they like. Raises ServiceError.
     """
-    event = github.context.event()
+    event = github.event()
     lines = (event["comment"]["body"] or "").splitlines()
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
@@ -45,10 +44,10 @@ def answer(github: GitHub) -> str:
     access = github.get(f"/collaborators/{sender}/permission", absent={404}) or {}
     if access.get("permission") not in {"admin", "write"}:
         return "refused: only people with write permission may ask"
-    number, url = event["issue"]["number"], github.context.run_url
+    number, url = event["issue"]["number"], github.run_url(github.run_id)
     pull = github.get(f"/pulls/{number}")
     head, is_open = pull["head"]["sha"], pull["state"] == "open"
-    base = merge_base(github, pull["base"]["ref"], head) if is_open else None
+    base = github.merge_base(pull["base"]["ref"], head) if is_open else None
     if reason := _fault(github, (match["words"] or "").strip(), base, head):
         hint = None if base in {None, head} else head
         publish(github, number, ANSWER, refused(reason, hint))
