@@ -150,7 +150,12 @@ def receive(connection: HTTPConnection, where: str, seconds: float) -> tuple[HTT
     Raises LaunchError if it does not end, or OSError or HTTPException.
     """
     began, server = time.monotonic(), connection.sock
-    end = threading.Timer(seconds, server.shutdown, [socket.SHUT_RDWR])
+
+    def hang_up() -> None:
+        with suppress(OSError):  # it has just been closed
+            server.shutdown(socket.SHUT_RDWR)
+
+    end = threading.Timer(seconds, hang_up)
     end.daemon = True
     end.start()
     try:
