@@ -1,7 +1,6 @@
 """`duetbench run`: measure."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from typer import Context, Exit
@@ -57,21 +56,16 @@ def run_command(
             if FlagName.WRONG_ANSWER in problem.flags:
                 raise UsageError(str(problem)) from problem  # nobody has asked for another answer
             raise
-    conclude(run, path, console, written)
-    if run.commit:
-        words, others = repetition(context.obj)
-        more = f" and your {others}" * bool(others)
-        again = shlex.join(["duetbench", "compare", "HEAD", *words])
-        console.say(f"next: change something, then {again}{more}")
-
-
-def conclude(run: Run, path: Path, console: Console, written: Sequence[Path]) -> None:
-    """Report a run as asked; Exit if a launch failed."""
     write_summary(as_markdown(run))
     write_reports(written, texts_of(run))
     print_cases(console, run)
     if report(run, path, console):
         raise Exit(1)
+    if run.commit:
+        words, others = repetition(context.obj)
+        more = f" and your {others}" * bool(others)
+        again = shlex.join(["duetbench", "compare", "HEAD", *words])
+        console.say(f"next: change something, then {again}{more}")
 
 
 def report(run: Run, path: Path, console: Console) -> int:

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from rich.text import Text
+from typer import Exit, Option
 
 from duetbench.ci import actions
 from duetbench.cli import run as of_tool
@@ -29,7 +30,9 @@ from observatory.cli.options import (
 )
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.published import load_published
 from observatory.matrix.sides import unmeasurable
+from observatory.show import findings
 from observatory.store import night as nights
 from observatory.store.night import NightPlan, assignment
 
@@ -93,9 +96,10 @@ def measure_command(
     $ observatory measure --select 'asgi-wsgi/*/py3.14t/*' --launches 3
     $ observatory measure --plan night.json --results measured
 
-    With --plan it is this machine's share of a night. The run file is saved after every launch. A
-    failed launch is a result, too, with its reason. Exit code 0: all launches were valid, or it is
-    a night. 1: some failed, the others are recorded. 3: none was usable.
+    What was measured is shown beside what was published. With --plan it is this machine's share of
+    a night. The run file is saved after every launch. A failed launch is a result, too, with its
+    reason. Exit code 0: all launches were valid, or it is a night. 1: some failed, the others are
+    recorded. 3: none was usable.
     """
     console = Console()
     checkout = Checkout(repository(console), profile)
@@ -107,7 +111,8 @@ def measure_command(
         absent = unmeasurable(plan.cases, checkout, narrator)
         begin = partial(night.mark, number=shard.number) if night and shard else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
-    if night:
-        of_tool.report(run, path, console)
-    else:
-        of_tool.conclude(run, path, console, ())
+    if not night:
+        text = findings.write_run(run, load_published(checkout.root))
+        console.print(Text(text), soft_wrap=True)
+    if of_tool.report(run, path, console) and not night:
+        raise Exit(1)
