@@ -64,8 +64,7 @@ def sides(name: str, event: Mapping[str, Any], sha: str, github: GitHub) -> tupl
     elif name == "push":
         head, before = event["after"], event["before"]
         default = "" if before == NONE else before
-    start = default or event["repository"]["default_branch"]
-    left = github.merge_base(start, head)
+    left = github.merge_base(default or event["repository"]["default_branch"], head)
     return None if left == head else left, head
 
 

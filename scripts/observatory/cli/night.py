@@ -112,7 +112,6 @@ def measure_command(
         begin = partial(night.mark, number=shard.number) if night and shard else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if not night:
-        text = findings.write_run(run, load_published(checkout.root))
-        console.print(Text(text), soft_wrap=True)
+        console.print(Text(findings.write_run(run, load_published(checkout.root))), soft_wrap=True)
     if of_tool.report(run, path, console) and not night:
         raise Exit(1)

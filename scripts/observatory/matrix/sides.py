@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, cast
 
 from duetbench.app import case_names, revisions, setting, stacks
@@ -16,7 +17,7 @@ from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Case, Missing
-from duetbench.host import cache, paths
+from duetbench.host import cache
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation
 from duetbench.judge.pairs import Side, Sides
@@ -108,17 +109,20 @@ def unmeasurable(
     checkout: Checkout,
     narrator: Narrator,
     lock: Callable[[str], Stack] | None = None,
+    made: Callable[[Path], object] = str,
 ) -> dict[str, str]:
     """Install what cases run in, and return those for which that is not to be had, with the reason.
 
-    `lock` finds other locks of stacks than the checkout's.
+    `lock` finds other locks of stacks than the checkout's. `made` gets each new environment.
     """
     reasons = dict[tuple[str, str], str]()
     for stack, python in sorted({(case.stack, case.python) for case in cases}):
         try:
             declared_interpreters.ensure(checkout.declared, narrator, python)
             interpreter = checkout.interpreter(python)
-            stacks.make_environment((lock or checkout.lock)(stack), interpreter, narrator)
+            locked = (lock or checkout.lock)(stack)
+            if stacks.make_environment(locked, interpreter, narrator):
+                made(stacks.place(locked, interpreter))
         except SetupError as error:
             reasons[stack, python] = str(error)
             narrator.say(f"not measured: {stack} for {python}: {error}")
@@ -155,18 +159,19 @@ def beside_anchor(
     """Prepare the anchor's applications as head, with another lock of each stack, by its name.
 
     If a stack cannot be resolved or installed, its cases are missing, with the reason.
-    Environments that were not there before are removed at the end.
+    Environments that this makes are removed at the end.
     """
-    shelf = paths.cache_dir() / "environments"
-    before, find = {*shelf.glob("*")}, functools.cache(lock)
+    made, find = list[Path](), functools.cache(lock)
     try:
-        lost = unmeasurable(base.cases, cast("Checkout", part.subject), scope.narrator, find)
+        lost = unmeasurable(
+            base.cases, cast("Checkout", part.subject), scope.narrator, find, made.append
+        )
         part = replace(part, state=replace(part.state, label=label), kind="stack")
         cases = [case for case in base.cases if case.id not in lost]
         side = preparation.side_of(part, cases, scope, base.testbed.oha, find)
         yield side, missing(lost)
     finally:
-        for place in {*shelf.glob("[!.]*")} - before:
+        for place in made:
             cache.remove(place)
 
 
