@@ -14,6 +14,7 @@ from bench import lives
 from duetbench.app import interpreters, stacks
 from duetbench.app.deployment import find_interface
 from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app.entry.duetbench_names import COLLECT
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import STACK, Target
@@ -86,15 +87,15 @@ def test_garbage_is_collected_once_when_asked_unless_the_application_collects_no
         full: int = gc.get_stats()[-1]["collections"]
         return full
 
-    full = after(entry.COLLECT)
-    assert after(entry.COLLECT) == full
+    full = after(COLLECT)
+    assert after(COLLECT) == full
     gc.collect(0)
     assert after("") == full
-    assert after(entry.COLLECT) == full + 1
+    assert after(COLLECT) == full + 1
     gc.collect(0)
     gc.disable()
     try:
-        assert after(entry.COLLECT) == full + 1
+        assert after(COLLECT) == full + 1
     finally:
         gc.enable()
 

@@ -15,7 +15,7 @@ from typing import Final, get_args
 
 from duetbench.app import hints, interpreters, revisions, stacks, target_locks, tools
 from duetbench.app.declarations import project_name, read_pyproject
-from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app.entry import duetbench_names as entry
 from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import SERVERS, loop_taken
 from duetbench.app.stacks import Stack
@@ -245,7 +245,7 @@ def find_interface(side: SideCase, log: Path) -> tuple[Interface, bool]:
     contains what that leaves (compiled modules, a database). Raises UsageError if the application
     cannot be imported, or has neither interface, or if a command fails.
     """
-    case, argv = side.case, (str(side.python), "-m", entry.__name__.rpartition(".")[2])
+    case, argv = side.case, (str(side.python), "-m", entry.PROGRAM)
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     try:
         with Workspace(side, ports.free_port(), log) as workspace:

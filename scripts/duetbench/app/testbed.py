@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app import stacks, tools
-from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app.entry import duetbench_names as entry
 from duetbench.app.interpreters import JIT, Interpreter
 from duetbench.app.servers import SERVERS
 from duetbench.app.stacks import Stack

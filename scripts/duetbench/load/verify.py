@@ -20,7 +20,7 @@ import httpx
 from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
-from duetbench.app.entry.duetbench_entry import COLLECT, PATH, ROUTES
+from duetbench.app.entry.duetbench_names import COLLECT, PATH, ROUTES
 from duetbench.app.expectation import PAGE, check_answer, excerpt
 from duetbench.app.interpreters import JIT
 from duetbench.app.servers import AUTO, SERVERS

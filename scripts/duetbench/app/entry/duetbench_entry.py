@@ -28,13 +28,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from json import dumps  # as it is before the application is imported, which may replace it
 from typing import Any
 
-APP = "DUETBENCH_APP"
-FACTORY = "DUETBENCH_FACTORY"  # set: it is called in any case
-INTERFACE = "DUETBENCH_INTERFACE"
-LOOP = "DUETBENCH_LOOP"
-PATH = "/_duetbench/identity"
-COLLECT = "collect"
-ROUTES = "routes"
+from duetbench_names import (  # type: ignore[import-not-found]
+    APP,
+    COLLECT,
+    FACTORY,
+    INTERFACE,
+    PATH,
+    ROUTES,
+)
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
