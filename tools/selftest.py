@@ -39,9 +39,9 @@ from scipy.stats import binomtest
 
 from duetbench.app.setting import Contrast
 from duetbench.core import units
-from duetbench.core.comparison import Comparison, Finding
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding
 from duetbench.core.errors import BusyError
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine

@@ -16,7 +16,8 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target, of
 from duetbench.app.workspace import prepare_all
-from duetbench.core.comparison import Comparison, Duet, Effects, Finding
+from duetbench.core.comparison import Comparison, Duet, Finding
+from duetbench.core.effects import Effects
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Run
 from duetbench.effects import difference as effects

@@ -19,8 +19,9 @@ from duetbench import __version__
 from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, explain, target_options
 from duetbench.cli.verbs import VERBS, Verb
+from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
-from duetbench.core.metrics import EFFECTS, METRICS
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.host import signals
 from goldens import assert_golden

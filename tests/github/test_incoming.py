@@ -14,9 +14,9 @@ import pytest
 from attributing import attribution
 from duetbench.ci import archives, proposals
 from duetbench.core.change import Cause, Commit, Release
-from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.comparison import Comparison, Missing, PackageChange
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import MOST, Artefact, Missing, Run
+from duetbench.core.model import MOST, Artefact, Run
 from duetbench.host import files
 from fake_github import zipped
 from foreign import (

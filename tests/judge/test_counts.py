@@ -3,8 +3,7 @@
 import pytest
 
 from comparing import swapped
-from duetbench.core.comparison import Instructions
-from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.comparison import INSTRUCTIONS, Instructions
 from duetbench.core.model import Verdict
 from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions

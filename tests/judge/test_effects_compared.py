@@ -18,7 +18,7 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import BothSides
-from duetbench.core.comparison import Keeping, KeptMemory
+from duetbench.core.effects import Keeping, KeptMemory
 from duetbench.effects import answers
 from duetbench.effects import difference as effects
 from duetbench.effects.activity import Activity

@@ -14,7 +14,8 @@ import pytest
 from bench import Bench
 from comparing import busy, duet
 from duetbench.cli import soak
-from duetbench.core.comparison import KEPT, Duet, Effects, KeptMemory, SideName
+from duetbench.core.comparison import Duet, SideName
+from duetbench.core.effects import KEPT, Effects, KeptMemory
 from duetbench.core.model import Verdict
 from duetbench.effects.difference import Observations
 from duetbench.judge.findings import exit_code

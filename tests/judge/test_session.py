@@ -14,9 +14,9 @@ import pytest
 
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import FAILURE, Comparison, Duet, Effects, Finding, Instructions
+from duetbench.core.comparison import FAILURE, INSTRUCTIONS, Comparison, Duet, Finding, Instructions
+from duetbench.core.effects import Effects
 from duetbench.core.errors import FlagName, RecordError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each

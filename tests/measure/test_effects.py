@@ -12,7 +12,7 @@ import pytest
 from comparing import SAME, judged_case
 from duetbench.app.in_process import Program, packages_folder
 from duetbench.app.testbed import ENTRY
-from duetbench.core.comparison import Effects
+from duetbench.core.effects import Effects
 from duetbench.core.errors import CountError
 from duetbench.core.model import Interface
 from duetbench.effects import difference, memory

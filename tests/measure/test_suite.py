@@ -14,7 +14,8 @@ import pytest
 from bench import Bench
 from duetbench.app.project_tests import Suite
 from duetbench.core.change import Cause
-from duetbench.core.comparison import Comparison, Effects
+from duetbench.core.comparison import Comparison
+from duetbench.core.effects import Effects
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Verdict
 from duetbench.counts import counted

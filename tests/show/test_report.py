@@ -27,18 +27,9 @@ from comparing import (
     judged_case,
 )
 from duetbench.ci import comments
-from duetbench.core.comparison import (
-    ANSWER,
-    AnswerDifference,
-    Comparison,
-    Coverage,
-    Effects,
-    Finding,
-    KeptMemory,
-    PackageChange,
-    RequestEffect,
-)
-from duetbench.core.model import EffectKind, Missing, Verdict
+from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, Missing, PackageChange
+from duetbench.core.effects import AnswerDifference, EffectKind, Effects, KeptMemory, RequestEffect
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import files
 from duetbench.host.console import Console

@@ -14,9 +14,8 @@ import sites
 from anchored_files import a_file, of, ratio
 from attributing import CHECK, SEND, attribution, row
 from bench import PROJECT, Once
-from duetbench.core.comparison import Instructions
+from duetbench.core.comparison import Instructions, Missing
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Missing
 from duetbench.host import files
 from duetbench.report.attribution import AttributionText
 from goldens import assert_golden

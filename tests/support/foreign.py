@@ -10,8 +10,8 @@ from anchored_files import ratio
 from comparing import FIGURES, comparison_of, judged_case
 from corpus import record
 from duetbench import __version__
-from duetbench.core.comparison import Comparison, Finding, SideRecord
-from duetbench.core.model import Case, Missing, Plan, Run
+from duetbench.core.comparison import Comparison, Finding, Missing, SideRecord
+from duetbench.core.model import Case, Plan, Run
 from duetbench.host import files
 from observatory.measure import asv_plugin
 from observatory.store.change import Change

@@ -16,16 +16,10 @@ import sites
 import synthetic as runs
 from anchored_files import a_file, of, ratio
 from duetbench.core.change import Release
-from duetbench.core.comparison import Comparison, Effects, PackageChange, RequestEffect, SideRecord
+from duetbench.core.comparison import Comparison, Missing, PackageChange, SideRecord
+from duetbench.core.effects import Effects, RequestEffect
 from duetbench.core.errors import FlagName
-from duetbench.core.model import (
-    Artefact,
-    CaseResult,
-    Missing,
-    Run,
-    StackRecord,
-    Verdict,
-)
+from duetbench.core.model import Artefact, CaseResult, Run, StackRecord, Verdict
 from duetbench.host import files, paths
 from duetbench.judge.findings import of_effects
 from observatory.show import addresses

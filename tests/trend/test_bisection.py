@@ -14,16 +14,9 @@ from hypothesis import strategies as st
 from comparing import CPU, SAME, comparison_of, judged_case
 from detecting import recorded
 from duetbench.core.change import Cause, Commit, Release, Share
-from duetbench.core.comparison import (
-    Comparison,
-    Effects,
-    Finding,
-    KeptMemory,
-    PackageChange,
-    RequestEffect,
-)
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding, PackageChange
+from duetbench.core.effects import Effects, KeptMemory, RequestEffect
 from duetbench.core.errors import CountError, SetupError
-from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.judge import rule, statistics
 from duetbench.judge.bisection import (

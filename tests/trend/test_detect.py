@@ -26,9 +26,8 @@ from detecting import (
     run_of,
     table,
 )
-from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, PackageChange
 from duetbench.core.errors import HistoryError
-from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from observatory.store import kinds

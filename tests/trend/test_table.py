@@ -7,8 +7,9 @@ import pytest
 import synthetic
 from anchored_files import CASE, OTHER, a_file, of, ratio
 from duetbench.core.change import Release
+from duetbench.core.comparison import Missing
 from duetbench.core.errors import FlagName
-from duetbench.core.model import CaseResult, Flag, Missing
+from duetbench.core.model import CaseResult, Flag
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
 from observatory.store.points import join

@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 from typer import Argument
 
+from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import FlagName, UsageError
-from duetbench.core.metrics import EFFECTS, METRICS
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.host.console import Console
 

@@ -10,13 +10,15 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from duetbench.core import units
+from duetbench.core.effects import EFFECTS, KEPT, Effects
 from duetbench.core.errors import DISTURBING, FlagName
+from duetbench.core.metrics import METRICS, Metric
 from duetbench.core.model import (
     MOST,
     Amount,
     Artefact,
     Case,
-    EffectKind,
     Figure,
     Figures,
     Flag,
@@ -24,7 +26,6 @@ from duetbench.core.model import (
     InterpreterRecord,
     Machine,
     Many,
-    Missing,
     Moment,
     OfCases,
     Ratio,
@@ -46,6 +47,31 @@ FAILURE: Final = "failure"
 ANSWER: Final = "answer"
 """Subject of a finding: what the request is answered."""
 
+INSTRUCTIONS: Final = "instructions"
+"""Instructions per request inside the process. No launch has this metric."""
+
+
+_OTHERS: Final[dict[str, Metric]] = {
+    INSTRUCTIONS: Metric(
+        INSTRUCTIONS,
+        units.count,
+        "Instructions of a request inside the process.",
+        noun="instructions per request",
+        label=INSTRUCTIONS,
+        verb="executes",
+        floor=0.01,
+    ),
+    ANSWER: Metric(ANSWER, units.whole, "What a request is answered."),
+    KEPT: Metric(KEPT, units.about, "Kept for every request.", noun="memory kept after it"),
+    FAILURE: Metric(FAILURE, units.count, "A side failed.", noun="the request"),
+}
+
+
+def row(name: str) -> Metric:
+    """The row of what a finding is about, which anybody may have written."""
+    return {**METRICS, **EFFECTS, **_OTHERS}.get(name) or Metric(name, units.plain, "Unknown.")
+
+
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval of counts: twice the difference of two counts of one
 program."""
@@ -57,112 +83,6 @@ among them: its ratio does not last."""
 SideName = Literal["base", "head"]
 
 SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
-
-
-Keeping = Literal["none", "constant", "fills"]
-
-TELLING: Final[tuple[EffectKind, ...]] = (
-    "sql", "plan", "call", "connect", "cache", "read", "write", "process", "thread",
-    "threads left", "tasks left", "log", "function",
-)  # fmt: skip
-"""Kinds that say by themselves what a commit did, the most telling first."""
-
-KEPT: Final = "memory kept"
-"""What stands in place of a kind for the bytes that a request keeps."""
-
-MORE: Final = 1.2
-ROOM: Final = 64.0
-"""Bytes per request, beside a fifth, by which a side that keeps memory keeps more than another."""
-
-
-class RequestEffect(Frozen):
-    """Something that one request does a different number of times on each side."""
-
-    kind: EffectKind
-    text: str = Field(description="A statement without its values, a host, a file, a function.")
-    place: str = Field(default="", description="The application's line: `authors, main.py:41`.")
-    base: Amount = Field(description="Times per request.")
-    head: Amount
-
-
-class KeptMemory(Frozen):
-    """Memory that is still there after a request."""
-
-    course: Keeping = Field(
-        description="constant: every request keeps as much. fills: less and less, in a cache that "
-        "has a limit, or none under load. none: less than 16 bytes per request."
-    )
-    bytes: Amount = Field(default=0.0, description="Per request.")
-    place: str = Field(default="", description="The line that allocated most of it, or a cache.")
-    requests: int = Field(ge=0, description="The first ones, over which it was measured.")
-    loaded: bool = Field(default=False, description="Whether a load decided on its course.")
-
-
-class AnswerDifference(Frozen):
-    """Head answers a request differently than base."""
-
-    path: str = Field(default="", description="Empty if there is only one.")
-    what: str = Field(description="Such as `head answers 0 rows instead of 20`.")
-    broken: bool = Field(description="Whether its status is worse, or its content type differs.")
-
-
-class Effects(Frozen):
-    """What one request does on both sides, counted in process, without load."""
-
-    differ: tuple[RequestEffect, ...] = ()
-    totals: dict[EffectKind, tuple[Amount, Amount]] = Field(
-        default_factory=dict,
-        description="Per request, base and head: what both sides do equally often each time.",
-    )
-    unsteady: dict[EffectKind, str] = Field(
-        default_factory=dict, description="Not compared, as it differs within one side: how."
-    )
-    answers: tuple[AnswerDifference, ...] = ()
-    length: int = Field(default=0, ge=0, description="Bytes of head's shortest answer.")
-    status: int = Field(default=200, ge=100, le=599, description="Status of head's first answer.")
-    kept_base: KeptMemory | None = Field(default=None, description="Null: not measured.")
-    kept_head: KeptMemory | None = None
-    unseen: tuple[str, ...] = Field(
-        default=(), description="What was not looked at: calls of a package, exceptions."
-    )
-    tests: tuple[str, ...] = Field((), description="Tests whose requests differ, the most first.")
-    unmeasured: str = Field(default="", description="Why memory was not measured.")
-    seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return not (self.differ or self.answers or self.leaks or self.repairs)
-
-    def figure(self, kind: str, side: Literal[0, 1]) -> float | None:
-        """How often a side's request has an effect, or the bytes that it keeps; None: unknown."""
-        if kind == KEPT:
-            memory = (self.kept_base, self.kept_head)[side]
-            if memory is None:
-                return None
-            return memory.bytes if memory.course == "constant" else 0.0
-        if kind in self.unsteady:
-            return None
-        return next((both[side] for name, both in self.totals.items() if name == kind), 0.0)
-
-    @property
-    def leaks(self) -> bool:
-        """Whether head keeps more memory for every request than base."""
-        return _keeps_more(self.kept_head, self.kept_base)
-
-    @property
-    def repairs(self) -> bool:
-        """Whether head keeps less memory for every request than base."""
-        return _keeps_more(self.kept_base, self.kept_head)
-
-
-def _keeps_more(side: KeptMemory | None, other: KeptMemory | None) -> bool:
-    return (
-        side is not None
-        and other is not None
-        and side.course == "constant"
-        and (other.course != "constant" or side.bytes > MORE * other.bytes + ROOM)
-    )
 
 
 class SideRecord(Frozen):
@@ -180,6 +100,13 @@ class SideRecord(Frozen):
         default=(),
         description="What it has otherwise, as `--base` and `--head` say it: `server=granian`.",
     )
+
+
+class Missing(Frozen):
+    """A case of one side that the other does not have, or that is defined otherwise there."""
+
+    case: str
+    reason: str
 
 
 class PackageChange(Frozen):

@@ -93,15 +93,6 @@ Profile = Literal["quick", "nightly", "published"]
 Interface = Literal["asgi", "wsgi"]
 
 
-EffectKind = Literal[
-    "sql", "plan", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
-    "task", "threads left", "tasks left", "log", "exception", "import", "first import",
-    "library exception", "function",
-]  # fmt: skip
-"""What is counted per request, the most telling first. First import: modules that the first request
-imports."""
-
-
 class Frozen(BaseModel):
     """Base of all values: immutable, unknown keys and infinite figures refused."""
 
@@ -342,13 +333,6 @@ class Verdict(StrEnum):
     def text(self) -> str:
         """The word with its sign: `▼ worse`."""
         return f"{self.sign} {self}"
-
-
-class Missing(Frozen):
-    """A case of one side that the other does not have, or that is defined otherwise there."""
-
-    case: str
-    reason: str
 
 
 class StackRecord(Frozen):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duetbench.core.comparison import KeptMemory
+    from duetbench.core.effects import KeptMemory
 
 PROGRAM = "duetbench.effects.program"
 """The module that observes, in a process of its own."""

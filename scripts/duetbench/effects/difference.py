@@ -20,16 +20,16 @@ from duetbench.app.expectation import check_answer
 from duetbench.app.in_process import Program, code_of, program
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
-from duetbench.core.comparison import (
-    SIDES,
+from duetbench.core.comparison import SIDES
+from duetbench.core.effects import (  # noqa: F401
     TELLING,
     AnswerDifference,
+    EffectKind,
     Effects,
-    KeptMemory,  # noqa: F401
+    KeptMemory,
     RequestEffect,
 )
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import EffectKind
 from duetbench.core.text import short
 from duetbench.effects import answers
 from duetbench.effects.activity import PROGRAM, Activity, Name

@@ -19,12 +19,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from duetbench.app.project_tests import Suite
-from duetbench.core.comparison import (
-    SIDES,
-    Effects,
-    KeptMemory,  # noqa: F401 - a type of `Activity`
-    RequestEffect,
-)
+from duetbench.core.comparison import SIDES
+from duetbench.core.effects import Effects, KeptMemory, RequestEffect  # noqa: F401 - a type of `Activity`
 from duetbench.core.errors import LaunchError, SetupError
 from duetbench.core.text import hider, short, some
 from duetbench.effects import answers, difference

@@ -15,9 +15,8 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import case_names, in_process
 from duetbench.app.testbed import BothSides, SideCase
-from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, Comparison
+from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, Comparison, row
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.metrics import row
 from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
 from duetbench.host.console import Narrator

@@ -11,9 +11,10 @@ from functools import cache
 from typing import Final, Literal, TypeVar
 
 from duetbench.core.change import Cause, Commit, Release, Share
-from duetbench.core.comparison import KEPT, TELLING, Comparison, Finding
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding
+from duetbench.core.effects import KEPT, TELLING
 from duetbench.core.errors import CountError, DuetbenchError
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import short
 

@@ -14,17 +14,15 @@ from duetbench.core import units
 from duetbench.core.comparison import (
     ANSWER,
     FAILURE,
-    KEPT,
+    INSTRUCTIONS,
     RESOLUTION,
-    TELLING,
     Comparison,
-    Effects,
     Finding,
     Instructions,
-    RequestEffect,
 )
-from duetbench.core.metrics import CPU, HEADLINES, INSTRUCTIONS, METRICS
-from duetbench.core.model import Case, EffectKind, Verdict
+from duetbench.core.effects import KEPT, TELLING, EffectKind, Effects, RequestEffect
+from duetbench.core.metrics import CPU, HEADLINES, METRICS
+from duetbench.core.model import Case, Verdict
 from duetbench.core.text import short
 
 LONGEST: Final = 76

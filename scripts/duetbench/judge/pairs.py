@@ -20,16 +20,16 @@ from duetbench.core import metrics
 from duetbench.core.comparison import (
     SIDES,
     Duet,
-    Effects,
     Instructions,
-    KeptMemory,
+    Missing,
     PackageChange,
     SideName,
     SideRecord,
 )
+from duetbench.core.effects import Effects, KeptMemory
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Missing
+from duetbench.core.model import Case
 from duetbench.core.text import ENDLESS
 from duetbench.core.units import student
 from duetbench.host.command import reason

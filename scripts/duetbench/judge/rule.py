@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from duetbench.core.comparison import FAILURE, Finding, Instructions
-from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, Concern
+from duetbench.core.comparison import FAILURE, INSTRUCTIONS, Finding, Instructions
+from duetbench.core.metrics import CPU, MATERIAL, METRICS, Concern
 from duetbench.core.model import Verdict
 from duetbench.judge.findings import of_effects, of_instructions, sort, within_limit
 from duetbench.judge.pairs import SHARE, CaseDuets

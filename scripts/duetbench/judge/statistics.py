@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from duetbench.core.metrics import row
+from duetbench.core.comparison import row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 

@@ -18,17 +18,16 @@ from duetbench.core import __version__
 from duetbench.core.comparison import (
     FAILURE,
     TESTS,
-    AnswerDifference,
     CaseComparison,
     Comparison,
-    Effects,
     Finding,
     Instructions,
-    RequestEffect,
+    Missing,
 )
+from duetbench.core.effects import AnswerDifference, EffectKind, Effects, RequestEffect
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.model import Case, EffectKind, Endpoint, Expectation, Load, Missing, Verdict
+from duetbench.core.model import Case, Endpoint, Expectation, Load, Verdict
 from duetbench.core.text import hider, some
 from duetbench.core.units import utc_now
 from duetbench.counts import counted

@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 
 from duetbench.app import case_names
 from duetbench.core import units
-from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, FunctionChange
-from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.comparison import APPLICATION, INSTRUCTIONS, PYTHON, Attribution, FunctionChange
 from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.host.console import duration

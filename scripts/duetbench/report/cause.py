@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from duetbench.core.change import Cause, Share
-from duetbench.core.comparison import KEPT, Finding
-from duetbench.core.metrics import INSTRUCTIONS
-from duetbench.core.metrics import row as row_of
+from duetbench.core.comparison import INSTRUCTIONS, Finding
+from duetbench.core.comparison import row as row_of
+from duetbench.core.effects import KEPT
 from duetbench.core.text import some
 from duetbench.core.units import Interval
 from duetbench.report import changes

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import row as row_of
+from duetbench.core.comparison import row as row_of
 from duetbench.core.units import Interval
 from duetbench.report.formats import MISSING
 

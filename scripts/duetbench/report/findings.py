@@ -7,9 +7,10 @@ from typing import Final
 
 from duetbench.app import case_names
 from duetbench.core import units
-from duetbench.core.comparison import ANSWER, FAILURE, KEPT, Comparison, Coverage, Effects, Finding
-from duetbench.core.metrics import CPU, EFFECTS, INSTRUCTIONS, Metric
-from duetbench.core.metrics import row as row_of
+from duetbench.core.comparison import ANSWER, FAILURE, INSTRUCTIONS, Comparison, Coverage, Finding
+from duetbench.core.comparison import row as row_of
+from duetbench.core.effects import EFFECTS, KEPT, Effects
+from duetbench.core.metrics import CPU, Metric
 from duetbench.core.model import Case, Verdict
 from duetbench.core.text import short, some
 from duetbench.core.units import Interval

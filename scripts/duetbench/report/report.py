@@ -14,17 +14,10 @@ from rich.text import Text
 
 from duetbench.app import case_names
 from duetbench.core import units
-from duetbench.core.comparison import (
-    FAILURE,
-    KEPT,
-    TESTS,
-    Comparison,
-    Finding,
-    SideRecord,
-)
+from duetbench.core.comparison import FAILURE, INSTRUCTIONS, TESTS, Comparison, Finding, SideRecord
+from duetbench.core.comparison import row as row_of
+from duetbench.core.effects import KEPT
 from duetbench.core.errors import EXIT_CODES
-from duetbench.core.metrics import INSTRUCTIONS
-from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import some
 from duetbench.host import files

@@ -15,8 +15,9 @@ from typing import Any, cast
 from duetbench.app import case_names, revisions, setting, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
+from duetbench.core.comparison import Missing
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Case, Missing
+from duetbench.core.model import Case
 from duetbench.host import cache
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation

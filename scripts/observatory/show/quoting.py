@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from duetbench.app import case_names
-from duetbench.core.comparison import Finding
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.comparison import INSTRUCTIONS, Finding
+from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
 from duetbench.report import changes, formats
 from duetbench.report.attribution import AttributionText

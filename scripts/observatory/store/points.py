@@ -14,12 +14,12 @@ from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, StringCon
 from pydantic.dataclasses import dataclass
 
 from duetbench.core.change import Release
+from duetbench.core.comparison import Missing
 from duetbench.core.model import (
     Artefact,
     InterpreterRecord,
     Machine,
     Many,
-    Missing,
     StackRecord,
     in_our_time,
 )

@@ -24,10 +24,8 @@ from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
 from duetbench.core.change import Release
-from duetbench.core.comparison import Duet, Instructions
+from duetbench.core.comparison import INSTRUCTIONS, Duet, Instructions, Missing
 from duetbench.core.errors import InterruptedRun, SetupError
-from duetbench.core.metrics import INSTRUCTIONS
-from duetbench.core.model import Missing
 from duetbench.core.text import short
 from duetbench.counts import counted
 from duetbench.host import cache, command

@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, product
 from typing import Any, Final
 
-from duetbench.core.comparison import differences
-from duetbench.core.metrics import CPU, INSTRUCTIONS, JUDGED
-from duetbench.core.metrics import row as metric_row
+from duetbench.core.comparison import INSTRUCTIONS, differences
+from duetbench.core.comparison import row as metric_row
+from duetbench.core.metrics import CPU, JUDGED
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import cache

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app.setting import Contrast
-from duetbench.core.comparison import Attribution, Comparison, Finding
+from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Finding, row
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from duetbench.host.console import Narrator

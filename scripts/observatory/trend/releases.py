@@ -13,7 +13,8 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
-from duetbench.core.metrics import CPU, INSTRUCTIONS, row
+from duetbench.core.comparison import INSTRUCTIONS, row
+from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics

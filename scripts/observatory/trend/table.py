@@ -11,7 +11,8 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
+from duetbench.core.comparison import INSTRUCTIONS
+from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import Machine
 from duetbench.core.units import Interval
 from observatory.store.points import AnchoredPoint, Points, join, order

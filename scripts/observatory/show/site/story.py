@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from duetbench.core.comparison import Comparison
+from duetbench.core.comparison import INSTRUCTIONS, Comparison
 from duetbench.core.comparison import differences as differ
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report import formats
 from duetbench.report.attribution import RowText

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.app import case_names
-from duetbench.core.metrics import row
+from duetbench.core.comparison import row
 from duetbench.core.text import visible
 from duetbench.core.units import significant
 from duetbench.report import changes, formats
