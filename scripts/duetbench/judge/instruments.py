@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -26,10 +27,11 @@ from duetbench.core.comparison import Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
 from duetbench.counts import counted
-from duetbench.host import cache, command, paths
+from duetbench.host import cache, command, paths, tree_usage
 from duetbench.judge.pairs import Mode, Pair, server_of
-from duetbench.load import duet, launch
+from duetbench.load import duet, launch, verify
 from duetbench.load.loads import duet_load
+from duetbench.load.server import Serving
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""
@@ -38,6 +40,7 @@ ROOM_GB: Final = 5.0
 """Free space below which nothing is copied, 10⁹ bytes: a copy has about 0.1."""
 
 _PROGRAMS: Final = "bin"
+_PORT_SECONDS: Final = 0.002  # between looks at a port: 0.4 % of half a second
 
 
 class Real:
@@ -74,7 +77,7 @@ class Real:
         log = self._logs(first.case.id)
         if first.mode is Mode.TOGETHER:
             return duet.perform(sides, log, head_first=head_first, order=order)
-        perform = launch.start if first.mode is Mode.START else launch.perform
+        perform = start if first.mode is Mode.START else launch.perform
 
         def alone(side: SideCase) -> Launch:
             return perform(side, self._logs(side.case.id)("head"))
@@ -86,6 +89,33 @@ class Real:
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"
         return lambda side: self._folder / f"{stem}-{side}.log"
+
+
+def start(side: SideCase, log: Path) -> Launch:
+    """Start a side's server, until its first right answer, and end it. Raises `InterruptedRun`.
+
+    Nothing is loaded and nothing runs beside it, so that a minute has twenty pairs and more. Core
+    time includes what commands that the application has waited for took.
+    """
+    figures: dict[str, float] = {}
+    with Serving(side, log) as serving, serving.blamed():
+        serving.start()
+        serving.await_port(_PORT_SECONDS)
+        serving.log_in()
+        with verify.connect(serving.port, serving.case.ready_timeout) as connection:
+            verify.ask(connection, serving.request, serving.request.path, ", the first request")
+        seconds = time.monotonic() - serving.session.started
+        if serving.case.workers > 1:  # the others may still start
+            serving.meet()
+        tree, memory = serving.edge(), tree_usage.memory_of(serving.session.members)
+        serving.meet()
+        figures = {
+            "start_cpu": tree.cpu,
+            "start_time": seconds,
+            "import_time": serving.import_time,
+            "pss_start": memory.pss,
+        }
+    return serving.result(figures)
 
 
 def by_turns(

@@ -51,7 +51,6 @@ STEADY_SPREAD: Final = 0.05
 Windows of one second differ by 1 to 2 % on a quiet two-core machine."""
 
 _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
-_PORT_SECONDS: Final = 0.002  # between looks at a port: 0.4 % of half a second
 
 
 def perform(side: SideCase, log: Path) -> Launch:
@@ -65,33 +64,6 @@ def perform(side: SideCase, log: Path) -> Launch:
         metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
     return serving.result(metrics)
-
-
-def start(side: SideCase, log: Path) -> Launch:
-    """Start a side's server, until its first right answer, and end it. Raises `InterruptedRun`.
-
-    Nothing is loaded and nothing runs beside it, so that a minute has twenty pairs and more. Core
-    time includes what commands that the application has waited for took.
-    """
-    figures: dict[str, float] = {}
-    with Serving(side, log) as serving, serving.blamed():
-        serving.start()
-        serving.await_port(_PORT_SECONDS)
-        serving.log_in()
-        with verify.connect(serving.port, serving.case.ready_timeout) as connection:
-            verify.ask(connection, serving.request, serving.request.path, ", the first request")
-        seconds = time.monotonic() - serving.session.started
-        if serving.case.workers > 1:  # the others may still start
-            serving.meet()
-        tree, memory = serving.edge(), tree_usage.memory_of(serving.session.members)
-        serving.meet()
-        figures = {
-            "start_cpu": tree.cpu,
-            "start_time": seconds,
-            "import_time": serving.import_time,
-            "pss_start": memory.pss,
-        }
-    return serving.result(figures)
 
 
 @dataclass(frozen=True, slots=True)
