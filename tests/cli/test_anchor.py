@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
+from duetbench.app.setting import resolve
 from duetbench.host import files, paths
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
@@ -66,7 +67,7 @@ def scene(
     both = file.read_text().replace('["quick"]', '["quick", "nightly"]')
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     index.add("alpha", "1.0", "2026-01-10")
-    write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
+    write(root, "apps/stacks/one.txt", resolve(Checkout(root), "one", date(2026, 1, 15)))
     keep(root)
     call = partial(lambda *words: invoke(capsys, monkeypatch, words), "observatory")
     made = Scene(root, tmp_path / "results", call, index)

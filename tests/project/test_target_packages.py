@@ -10,6 +10,7 @@ import pytest
 from bare import QUIET
 from duetbench.app import deployment, stacks, target, target_locks
 from duetbench.app.interpreters import Interpreter
+from duetbench.app.setting import resolve
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -100,7 +101,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     # As a search does: one package moves, all else stays.
     for package, version in (("granian", "1.0"), ("beta", "2.0")):
         pins = [f"{package}=={version}"]
-        text = deployed(root, python).resolve("project", None, keep=keep, pins=pins)
+        text = resolve(deployed(root, python), "project", None, keep=keep, pins=pins)
         moved = {**stack.packages, package: version}
         assert stacks.parse(text, "it", python.version) == moved
     # The other side takes the server that this one has got, whatever is out by then.

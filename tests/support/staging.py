@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 from acting import PROJECT, REPOSITORY, Stage
 from duetbench.app import stacks
+from duetbench.app.setting import resolve
 from fake_github import FakeGitHub
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, git, keep, write
@@ -53,7 +54,7 @@ def set_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, 
         bare = PROJECT / "tests" / "support" / "badapps" / "bare_asgi.py"
         shutil.copy(bare, stage.tree / "apps" / "short")
         write(stage.tree, ".gitignore", ".venv/\n__pycache__/\nhistory/\n")
-        text = Checkout(stage.tree).resolve("current", None)
+        text = resolve(Checkout(stage.tree), "current", None)
         stacks.write_lock(stage.tree / "apps" / "stacks" / "current.txt", text)
         keep(stage.tree)
         publish(stage.tree, stage.remote)

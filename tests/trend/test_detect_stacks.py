@@ -12,6 +12,7 @@ import pytest
 from bare import QUIET
 from comparing import duet
 from detecting import CPU, MACHINE, moved_at, run_of
+from duetbench.app.setting import resolve
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
@@ -143,7 +144,7 @@ def test_a_release_is_found_between_two_locks(
         for name in ("gamma", "core"):
             index.add(name, version, str(day))
         index.add("wrap", version, str(day), (f"core=={version}",))
-        locks.append(Checkout(root).resolve("one", day + timedelta(days=5)))
+        locks.append(resolve(Checkout(root), "one", day + timedelta(days=5)))
         write(root, "apps/stacks/one.txt", locks[-1])
     with pytest.raises(UsageError, match="same versions"):
         find(locks[0], locks[0])

@@ -6,12 +6,9 @@ interpreter.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Final
-
-from packaging.requirements import Requirement
 
 from duetbench.app import request_lines, stacks, target
 from duetbench.app.declarations import FILE, project_name, results_dir
@@ -20,9 +17,6 @@ from duetbench.app.servers import blocks
 from duetbench.app.stacks import Stack
 from duetbench.app.target import AS_DECLARED, FOLDER, STACK, Configuration, Setting, Target
 from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, Plan
-from duetbench.host import cache
-from duetbench.host.command import Tick
-from duetbench.host.console import Narrator
 
 _COMPARED: Final = (
     FILE, ".python-version", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock",
@@ -135,51 +129,6 @@ class Subject:
         DeclarationError if the lock has lines other than pinned packages.
         """
         return self.read_lock(stack, self.lock_file(stack))
-
-    def resolve(
-        self,
-        stack: str,
-        as_of: date | None,
-        tick: Tick = lambda _: None,
-        *,
-        keep: str = "",
-        pins: Sequence[str] = (),
-    ) -> str:
-        """Resolve a stack with uv as of the end of a date (UTC), or of a moment; return its lock.
-
-        Versions in `keep`, the text of a lock, are kept if possible. `pins` are requirements such
-        as `granian==2.7.8` that limit what is installed. SetupError: uv finds no such set of
-        packages.
-        """
-        argv = [*self.sources(stack)]
-        if as_of is not None:
-            argv += ["--exclude-newer", as_of.isoformat()]
-        # Its home may have an index of its own.
-        return stacks.compile_lock(
-            argv, f"stack {stack}", tick,
-            version=self.version, keep=keep, pins=pins, home=self.home,
-        )  # fmt: skip
-
-    def resolve_stack(
-        self,
-        name: str,
-        narrator: Narrator,
-        day: date | None = None,
-        pins: Sequence[Requirement] = (),
-    ) -> Stack:
-        """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
-
-        With pins, other packages move only if they must. Raises SetupError as `resolve`.
-        """
-        texts = [str(pin) for pin in pins]
-        keep = "" if day else self.lock_file(name).read_text("utf-8")
-        how = f"as of {day}" if day else f"with {', '.join(texts)}"
-        with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-            text = self.resolve(name, day, tick, keep=keep, pins=texts)
-        # A search for a cause finds it by its digest.
-        lock = stacks.kept_place(cache.digest(text), name)
-        stacks.write_lock(lock, text)
-        return self.read_lock(name, lock)
 
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""

@@ -31,7 +31,7 @@ from duetbench.app import (
 )
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import SERVED, Contrast, Kind, read_pin
+from duetbench.app.setting import SERVED, Contrast, Kind, read_pin, resolve_stack
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Setting
@@ -250,7 +250,7 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
     for name, packages in held.items():
         own = [pin for pin in pins if canonicalize_name(pin.name) in packages]
         if setting.day or own:
-            stack = part.subject.resolve_stack(name, scope.narrator, setting.day, own)
+            stack = resolve_stack(part.subject, name, scope.narrator, setting.day, own)
             stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
 
 

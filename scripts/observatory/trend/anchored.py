@@ -19,6 +19,7 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from duetbench.app import revisions
+from duetbench.app.setting import resolve_stack
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
@@ -118,11 +119,11 @@ class Wanted:
         if self.tonight:
             return self.tonight.lock(name)
         if not self.release:
-            return anchor.resolve_stack(name, narrator, self.when.date())
+            return resolve_stack(anchor, name, narrator, self.when.date())
         pin = Requirement(f"{self.release.package}=={self.release.version}")
         if pin.name not in anchor.lock(name).packages:
             raise SetupError(f"the stack {name} has no {pin.name}")
-        return anchor.resolve_stack(name, narrator, pins=[pin])
+        return resolve_stack(anchor, name, narrator, pins=[pin])
 
 
 class Measurement(Loop):

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app.setting import Contrast
+from duetbench.app.setting import Contrast, resolve_stack
 from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Finding, row
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
@@ -110,7 +110,7 @@ def _find_lock(project: Checkout, state: StackState, commit: str | None, narrato
             f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
             "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
         )
-    stack = project.resolve_stack(state.stack, narrator, date.fromisoformat(state.as_of))
+    stack = resolve_stack(project, state.stack, narrator, date.fromisoformat(state.as_of))
     return stack.lock.read_text("utf-8")
 
 
