@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from duetbench.app.inside import request
+from duetbench.app import programs
 from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace
 from duetbench.core.errors import CountError, LaunchError
@@ -95,7 +95,7 @@ class Process:
         CountError, with the reason: there is none.
         """
         code = self.session.wait(timeout)
-        if not (file := self.folder / request.REPORT).exists():
+        if not (file := self.folder / programs.REPORT).exists():
             how = f"did not end within {max(timeout, 0):.3g} s"
             if code is not None:
                 how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -154,7 +154,7 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "PYTHONPATH": _join(packages_folder(), env.get("PYTHONPATH")),
         # A relative path: characters that change from count to count would be interned, and
         # sometimes collide in tables.
-        request.PLAN: "plan.json",
+        programs.PLAN: "plan.json",
     }
 
 
@@ -199,7 +199,7 @@ def ending(text: str, most: int) -> str:
 
 
 @contextmanager
-def program(side: SideCase, name: str = request.PROGRAM) -> Iterator[Program]:
+def program(side: SideCase, name: str = programs.PROGRAM) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
 
     `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own
@@ -221,8 +221,8 @@ def program(side: SideCase, name: str = request.PROGRAM) -> Iterator[Program]:
                 token = testbed.subject.target.token
                 fields["login"] = {**_fields(workspace.login), "token": token}
             file.write_text(json.dumps(fields), "utf-8")
-            env = {request.REQUEST: str(file), request.WORKSPACE: str(workspace.folder)}
-            env[request.CHECKOUT] = str(workspace.root)
+            env = {programs.REQUEST: str(file), programs.WORKSPACE: str(workspace.folder)}
+            env[programs.CHECKOUT] = str(workspace.root)
             variables, payload = {**served, **env}, ["-P", "-m", name]
             yield Program(side.python, payload, variables, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:

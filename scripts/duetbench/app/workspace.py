@@ -18,7 +18,7 @@ from typing import Final, Self
 from urllib.parse import quote, unquote
 
 from duetbench.app import databases
-from duetbench.app.inside.request import identified, private_parts
+from duetbench.app.programs import identified, private_parts
 from duetbench.app.testbed import SideCase, fill, variables_of
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint

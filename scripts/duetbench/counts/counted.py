@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.app.in_process import Program, code_of, program, start
-from duetbench.app.inside.request import DUMP, ROUNDS
+from duetbench.app.programs import DUMP, ROUNDS
 from duetbench.app.testbed import BothSides
 from duetbench.core.comparison import RESOLUTION, Instructions
 from duetbench.core.errors import CountError

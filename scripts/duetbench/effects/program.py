@@ -22,7 +22,7 @@ from typing import Any
 from duetbench.app.inside import program
 from duetbench.app.inside.drivers import AsgiDriver
 from duetbench.app.inside.phases import private, run, write
-from duetbench.app.inside.request import REPORT, REQUEST, Answer, checkout, to_texts
+from duetbench.app.programs import REPORT, REQUEST, Answer, checkout, to_texts
 from duetbench.core.text import hider
 from duetbench.effects import libraries, memory
 from duetbench.effects.activity import Event, Reply

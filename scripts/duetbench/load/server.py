@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Final, Self
 
 from duetbench.app import hints
-from duetbench.app.inside.request import identify
+from duetbench.app.programs import identify
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
 from duetbench.app.inside.phases import UnfitError
-from duetbench.app.inside.request import Answer, Headers
+from duetbench.app.programs import Answer, Headers
 from duetbench.core.text import LARGEST_ANSWER, endless
 
 Message = MutableMapping[str, Any]

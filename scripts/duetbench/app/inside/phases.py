@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
 
-from duetbench.app.inside.request import PLAN, REPORT, ROUNDS
+from duetbench.app.programs import PLAN, REPORT, ROUNDS
 
 # As they are before an application is imported, which may replace them.
 _ENCODE, _OPEN, _WRITE, _CLOSE, _EXIT = json.dumps, os.open, os.write, os.close, os._exit

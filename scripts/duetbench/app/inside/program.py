@@ -14,7 +14,7 @@ from pathlib import Path
 from duetbench.app.inside import phases
 from duetbench.app.inside.drivers import DRIVERS, Ask, Driver
 from duetbench.app.inside.phases import UnfitError, Unit
-from duetbench.app.inside.request import REQUEST, WORKSPACE, identified, identify, private_parts
+from duetbench.app.programs import REQUEST, WORKSPACE, identified, identify, private_parts
 from duetbench.core.text import to_bytes
 
 # Requests in a round: enough for a count with six digits.
