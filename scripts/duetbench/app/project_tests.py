@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import declarations, interpreters, revisions, target
+from duetbench.app import declarations, interpreters, revisions
 from duetbench.app.in_process import packages_folder
 from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
 from duetbench.core.errors import UsageError
 
 _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pytest') is None)"
-_USUAL: Final = "tests", "test"
-_TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
 _OF_TESTS: Final = re.compile(r"[/_.-]tests?(?=[/_.-])|/conftest\.py$")
 
 
@@ -123,21 +121,3 @@ def _files(copy: Path, path: Path) -> list[Path]:
     files = [file for file in (place, *place.rglob("*")) if file.is_file() or file.is_symlink()]
     tests = [file for file in files if _OF_TESTS.search(f"/{file.relative_to(copy)}")]
     return tests or files
-
-
-def default_tests(root: Path) -> Sequence[str]:
-    """Return the tests that a project without a declared application is compared by.
-
-    Those that it declares, or the folder in which projects keep them; empty if there are none.
-    """
-    table = declarations.read_table(root)[1]
-    return () if "app" in table else target.configuration(root).tests or _usual(root)
-
-
-def _usual(root: Path) -> list[str]:
-    """Return the folder in which projects keep their tests; empty if there are none."""
-    for name in _USUAL:
-        files = (root / name).rglob("*test*.py")
-        if any(_TEST.search(file.read_text("utf-8", "replace")) for file in files):
-            return [name]
-    return []

@@ -1,14 +1,16 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from typer import Argument, Context, Exit, Option
 
+from duetbench.app import declarations, target
 from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
     BaseOption,
@@ -32,6 +34,13 @@ from duetbench.host.console import STANDARD, Console, write_summary
 if TYPE_CHECKING:
     from duetbench.judge.comparison import Extent, Session
     from duetbench.judge.duet_loop import Reporter
+
+_OF_TESTS: Final = "duetbench.judge.suites:compare"
+_EXPLAIN: Final = "duetbench.judge.attribute:explain"
+"""By name, as a comparison of requests alone loads neither."""
+
+_USUAL: Final = "tests", "test"
+_TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
 
 
 @with_target
@@ -115,7 +124,6 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.app.project_tests import default_tests
     from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
@@ -158,7 +166,6 @@ def run(
     For `tests` and `calls`, `project` is its folder. `options` are a target's, and `words` repeat
     what else was chosen. `keep` gets a complete comparison. `how` is for `comparison.compare`.
     """
-    from duetbench.judge import suites
     from duetbench.judge.comparison import InterruptedComparison, compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
@@ -194,11 +201,10 @@ def run(
     )
     reporter, interruption = Reporter(console), None
     if why:
-        explain = resolve_name("duetbench.judge.attribute:explain")
-        how["explain"] = partial(explain, narrator=reporter)
+        how["explain"] = partial(resolve_name(_EXPLAIN), narrator=reporter)
     measure: Callable[[], Comparison] = (
         partial(
-            suites.compare, project, contrast, tests, reporter,
+            resolve_name(_OF_TESTS), project, contrast, tests, reporter,
             calls=calls, env=options["env"], words=again, count=count, control=extent.everything,
             material=sizes,
         )
@@ -273,3 +279,21 @@ def announce(reporter: "Reporter", session: "Session") -> None:
         if seen := session.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):
                 reporter.say(line)
+
+
+def default_tests(root: Path) -> Sequence[str]:
+    """Return the tests that a project without a declared application is compared by.
+
+    Those that it declares, or the folder in which projects keep them; empty if there are none.
+    """
+    table = declarations.read_table(root)[1]
+    return () if "app" in table else target.configuration(root).tests or _usual(root)
+
+
+def _usual(root: Path) -> list[str]:
+    """Return the folder in which projects keep their tests; empty if there are none."""
+    for name in _USUAL:
+        files = (root / name).rglob("*test*.py")
+        if any(_TEST.search(file.read_text("utf-8", "replace")) for file in files):
+            return [name]
+    return []

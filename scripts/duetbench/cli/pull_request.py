@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Exit, Option
 
-from duetbench.app.project_tests import default_tests
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.api import TOKEN, GitHub
 from duetbench.cli import app as every_command
+from duetbench.cli.compare import default_tests
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, UsageError
