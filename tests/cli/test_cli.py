@@ -17,7 +17,7 @@ import observatory.cli
 from bench import Done, invoke
 from duetbench import __version__
 from duetbench.__main__ import stored_help
-from duetbench.cli import CLOSED_PIPE, explain, target_options
+from duetbench.cli import CLOSED_PIPE, explain, options
 from duetbench.cli.verbs import VERBS, Verb
 from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
@@ -81,7 +81,7 @@ def parameters(words: str, verb: Any) -> Iterator[str]:
     """A verb's parameters, a name per line; those of an application once, for `compare`."""
     whole = words == "duetbench compare"
     shared = any(item.name == "copy_database" for item in verb.params) and not whole
-    of_target = {name.replace("-", "_") for name in target_options.OPTIONS} | {"words"}
+    of_target = {name.replace("-", "_") for name in options.OPTIONS} | {"words"}
     for item in verb.params:
         names = sorted((*item.opts, *item.secondary_opts), key=len, reverse=True)
         if not shared or item.name not in of_target:
@@ -110,7 +110,7 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     params = verbs["duetbench compare"].params
     assert named - {"--help"} <= {param.opts[0] for param in params}
     shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
-    assert shown - {f"--{name}" for name in target_options.OPTIONS} - named == {"base", "head"}
+    assert shown - {f"--{name}" for name in options.OPTIONS} - named == {"base", "head"}
 
 
 def test_every_help_teaches(verbs: dict[str, Any]) -> None:

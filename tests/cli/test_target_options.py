@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from bench import Bench
 from comparing import comparison_of
 from duetbench.app.detection import applications
-from duetbench.cli import target_options
-from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
+from duetbench.cli import options
+from duetbench.cli.options import Options, left_out, repetition, with_options, with_target
 from duetbench.judge.repetition import rebuilt, why_command
 from repos import work_in, write, write_all
 
@@ -177,7 +177,7 @@ def test_what_is_printed_repeats_an_option_or_names_it(
 
 def test_every_key_has_an_option_or_a_word() -> None:
     spelled = {text.partition("=")[0] if flag == "--with" else flag[2:] for flag, text in SPELLED}
-    assert spelled == {*target_options.OPTIONS, *target_options.WORDS}
+    assert spelled == {*options.OPTIONS, *options.WORDS}
 
 
 @pytest.mark.real

@@ -12,12 +12,16 @@ from duetbench.cli.options import (
     BaseOption,
     HeadOption,
     JsonOption,
+    Options,
     WaitOption,
     budget_option,
     budget_seconds,
+    left_out,
     machine,
+    repetition,
+    with_options,
+    with_target,
 )
-from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.core.change import Cause
 from duetbench.core.errors import UsageError
 from duetbench.host import paths

@@ -15,16 +15,20 @@ from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
+    Options,
     ReportsOption,
     WaitOption,
     budget_option,
     budget_seconds,
+    left_out,
     machine,
+    repetition,
     reports,
     repository,
+    with_options,
+    with_target,
     write_reports,
 )
-from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError

@@ -24,8 +24,7 @@ from duetbench.app import (
 from duetbench.app.declarations import FILE
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject
-from duetbench.cli.options import clean_up, repository
-from duetbench.cli.target_options import Options, with_options, with_target
+from duetbench.cli.options import Options, clean_up, repository, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.effects import suite
 from duetbench.effects.activity import BAD

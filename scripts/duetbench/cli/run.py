@@ -14,11 +14,13 @@ from duetbench.cli.options import (
     SecondsOption,
     WaitOption,
     machine,
+    repetition,
     reports,
     repository,
+    with_options,
+    with_target,
     write_reports,
 )
-from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
 from duetbench.core.model import Run, Status
 from duetbench.host.console import STANDARD, Console, Narrator, write_summary

@@ -15,8 +15,9 @@ from duetbench.cli.options import (
     budget_seconds,
     machine,
     repository,
+    with_options,
+    with_target,
 )
-from duetbench.cli.target_options import with_options, with_target
 from duetbench.core import units
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths

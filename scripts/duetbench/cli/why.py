@@ -15,8 +15,9 @@ from duetbench.cli.options import (
     WaitOption,
     machine,
     repository,
+    with_options,
+    with_target,
 )
-from duetbench.cli.target_options import with_options, with_target
 from duetbench.core.comparison import Attribution
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, Narrator, print_json
