@@ -38,7 +38,7 @@ from duetbench.judge.repetition import command, rebuilt
 from duetbench.report import changes, formats
 from duetbench.report.findings import announce, row
 from duetbench.report.html.comparison_page import one_file
-from duetbench.report.report import as_markdown, make_report, print_comparison
+from duetbench.report.report import as_markdown, make_report, print_comparison, print_section
 from goldens import assert_golden
 from synthetic import make_case
 
@@ -139,7 +139,7 @@ def test_each_way_to_end_has_its_words_and_its_exit_codes() -> None:
         print_comparison(console, comparison, details=False)
         for section in report.sections:
             if section.title in {"All findings", "Packages that differ", "Repeat it"}:
-                formats.print_section(console, section)
+                print_section(console, section)
         assert report.headline in " ".join(out.getvalue().split())
         assert formats.escape(report.headline) in comments.report(comparison)
         assert files.parse(Comparison, comparison.model_dump_json().encode(), "it") == comparison

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import synthetic
 from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
-from duetbench.cli.show import show_command
+from duetbench.cli.show import print_run, show_command
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run
@@ -22,7 +22,7 @@ from duetbench.host import files
 from duetbench.host.files import encode, save_comparison
 from duetbench.report.report import as_markdown as report
 from duetbench.report.report import print_comparison
-from duetbench.report.run import as_markdown, print_cases, print_run
+from duetbench.report.run import as_markdown, print_cases
 from goldens import assert_golden
 from repos import write
 

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -179,7 +179,19 @@ def packages_folder() -> Path:
     parent = _PACKAGE.parent
     if parent.name == "scripts":  # a checkout
         return parent
-    return cache.isolate(_PACKAGE, paths.cache_dir() / "tools")
+    return isolate(_PACKAGE, paths.cache_dir() / "tools")
+
+
+def isolate(package: Path, place: Path) -> Path:
+    """Make (once) a folder for search paths that contains only a link to a package."""
+    folder = place / f"{package.name}-{cache.digest(str(package))}"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / package.name
+    if not link.is_symlink():
+        # Another process may be faster, with the same link.
+        with suppress(FileExistsError):
+            link.symlink_to(package, target_is_directory=True)
+    return folder
 
 
 def _join(*folders: Path | str | None) -> str:

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Annotated
 
+import rich.console
+from rich.text import Text
 from typer import Argument
 
 from duetbench.app.declarations import results_dir
@@ -11,6 +13,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console
+from duetbench.load.summary import summarise
 from duetbench.report import report
 from duetbench.report import run as run_text
 
@@ -32,7 +35,7 @@ def show_command(
     """
     content = result_files.load(run, results_dir(paths.project_root()), Comparison)
     if isinstance(content, Run):
-        texts, show = run_text.texts_of(content), partial(run_text.print_run, run=content)
+        texts, show = run_text.texts_of(content), partial(print_run, run=content)
     else:
         texts = report.texts_of(content)
         show = partial(report.print_comparison, comparison=content)
@@ -40,3 +43,13 @@ def show_command(
     write_reports(written, texts)
     if not written:
         show(Console())
+
+
+def print_run(console: rich.console.Console, run: Run) -> None:
+    """Print a run with all figures of its cases."""
+    summary = summarise(run)
+    console.print(Text(run_text.title(summary), style="bold"))
+    for section in run_text.sections(summary):
+        console.print()
+        report.print_section(console, section)
+    console.print(report.GLOSSARY)

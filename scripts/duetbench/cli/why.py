@@ -27,7 +27,7 @@ from duetbench.judge.pairs import require_code
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
-from duetbench.report.formats import print_section
+from duetbench.report.report import print_section
 
 
 @with_target

@@ -59,18 +59,6 @@ def touch(target: Path) -> None:
         os.utime(target)
 
 
-def isolate(package: Path, place: Path) -> Path:
-    """Make (once) a folder for search paths that contains only a link to a package."""
-    folder = place / f"{package.name}-{digest(str(package))}"
-    folder.mkdir(parents=True, exist_ok=True)
-    link = folder / package.name
-    if not link.is_symlink():
-        # Another process may be faster, with the same link.
-        with suppress(FileExistsError):
-            link.symlink_to(package, target_is_directory=True)
-    return folder
-
-
 def _lock(target: Path) -> filelock.BaseFileLock:
     return filelock.FileLock(target.parent / f".{target.name}.lock")
 

@@ -1,7 +1,6 @@
 """How reports show figures and their intervals, with tables and lists of them.
 
-Text from files is escaped in Markdown. On a terminal all text is made a `Text`, since rich reads a
-plain string as markup.
+Text from files is escaped in Markdown.
 """
 
 import math
@@ -11,14 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
 from duetbench.core.text import visible
 from duetbench.core.units import Interval
 
@@ -105,55 +98,3 @@ def markdown(section: Section) -> str:
     # Indented, rather than fenced: no text can close an indented block.
     parts.append(textwrap.indent(visible(section.command), "    "))
     return "\n\n".join(filter(None, parts))
-
-
-GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
-_STYLES: Final = {
-    Verdict.WORSE.sign: "bold dark_orange",
-    Verdict.BETTER.sign: "bold dodger_blue1",
-    Verdict.DIFFERENT.sign: "bold",
-}
-
-
-def style_of(text: str) -> str:
-    """Return the terminal's style of a text that begins with a verdict's sign."""
-    return _STYLES.get(text[:1], "")
-
-
-def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in aligned columns; only the first of rows with the same first cell prints it.
-
-    Words wrap, and figures never do.
-    """
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("", width=0)  # the indent
-    for name in head:
-        wordy = name in WORDY or name == head[-1]
-        table.add_column(
-            Text(name), justify="left" if wordy else "right", no_wrap=not wordy, overflow="fold"
-        )
-    above = ""
-    for row in rows:
-        cells = [Text(cell, style=style_of(cell)) for cell in row]
-        table.add_row("", "" if row[0] == above and len(row) > 1 else cells[0], *cells[1:])
-        above = row[0]
-    console.print(table)
-
-
-def print_section(console: Console, section: Section) -> None:
-    """Print a section of a report."""
-    if section.title:
-        console.print(Text(section.title, style="bold underline"))
-    for name, line in section.lines:
-        print_line(console, f"{name}: {line}" if name else line)
-    if section.rows:
-        print_rows(console, section.head, section.rows)
-    if section.command:
-        console.print(Text(f"  {section.command}"), soft_wrap=True)
-
-
-def print_line(console: Console, line: str) -> None:
-    """Print a sentence, on a terminal broken between words."""
-    wraps = console.is_terminal
-    text = Padding(Text(line), (0, 0, 0, 2), expand=False) if wraps else Text(f"  {line}")
-    console.print(text, soft_wrap=not wraps)

@@ -4,12 +4,14 @@ It is the sorted list of findings: the first one leads. All other figures are in
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from duetbench.app import case_names
@@ -27,7 +29,7 @@ from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.attribution import AttributionText
-from duetbench.report.formats import Section
+from duetbench.report.formats import WORDY, Section
 
 MOST: Final = 5
 """Rows of a report above its sections."""
@@ -209,26 +211,78 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield f"{name} in {formats.quantity(times, 'pair')}", name.meaning
 
 
-# The media.
+# The media. On a terminal all text is made a `Text`: rich reads a plain string as markup.
+
+
+GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
+_STYLES: Final = {
+    Verdict.WORSE.sign: "bold dark_orange",
+    Verdict.BETTER.sign: "bold dodger_blue1",
+    Verdict.DIFFERENT.sign: "bold",
+}
+
+
+def style_of(text: str) -> str:
+    """Return the terminal's style of a text that begins with a verdict's sign."""
+    return _STYLES.get(text[:1], "")
+
+
+def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows in aligned columns; only the first of rows with the same first cell prints it.
+
+    Words wrap, and figures never do.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", width=0)  # the indent
+    for name in head:
+        wordy = name in WORDY or name == head[-1]
+        table.add_column(
+            Text(name), justify="left" if wordy else "right", no_wrap=not wordy, overflow="fold"
+        )
+    above = ""
+    for row in rows:
+        cells = [Text(cell, style=style_of(cell)) for cell in row]
+        table.add_row("", "" if row[0] == above and len(row) > 1 else cells[0], *cells[1:])
+        above = row[0]
+    console.print(table)
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a section of a report."""
+    if section.title:
+        console.print(Text(section.title, style="bold underline"))
+    for name, line in section.lines:
+        print_line(console, f"{name}: {line}" if name else line)
+    if section.rows:
+        print_rows(console, section.head, section.rows)
+    if section.command:
+        console.print(Text(f"  {section.command}"), soft_wrap=True)
+
+
+def print_line(console: Console, line: str) -> None:
+    """Print a sentence, on a terminal broken between words."""
+    wraps = console.is_terminal
+    text = Padding(Text(line), (0, 0, 0, 2), expand=False) if wraps else Text(f"  {line}")
+    console.print(text, soft_wrap=not wraps)
 
 
 def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
     """Print the report; with details, its sections as well."""
     report = make_report(comparison)
-    console.print(Text(report.headline, style=f"bold {formats.style_of(report.headline)}"))
+    console.print(Text(report.headline, style=f"bold {style_of(report.headline)}"))
     if report.rows:
         console.print()
-        formats.print_rows(console, report.head, report.rows)
+        print_rows(console, report.head, report.rows)
     console.print()
     for line in report.lines:
-        formats.print_line(console, line)
+        print_line(console, line)
     if report.command:
         console.print(Text(f"  next: {report.command}"), soft_wrap=True)
     if details:
         for section in report.sections:
             console.print()
-            formats.print_section(console, section)
-        console.print(formats.GLOSSARY)
+            print_section(console, section)
+        console.print(GLOSSARY)
 
 
 def as_markdown(comparison: Comparison, *, lead: Sequence[str] = ()) -> str:

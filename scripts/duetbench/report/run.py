@@ -15,7 +15,7 @@ from duetbench.host import files
 from duetbench.host.console import duration
 from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from duetbench.report import formats
-from duetbench.report.formats import GLOSSARY, Section, escape, print_section
+from duetbench.report.formats import Section, escape
 
 
 def print_cases(console: Console, run: Run) -> None:
@@ -57,16 +57,6 @@ def _doubt(flag: Flag) -> str:
     return f"{flag.name.meaning}: do not quote this"
 
 
-def print_run(console: Console, run: Run) -> None:
-    """Print a run with all figures of its cases."""
-    summary = summarise(run)
-    console.print(Text(title(summary), style="bold"))
-    for section in _sections(summary):
-        console.print()
-        print_section(console, section)
-    console.print(GLOSSARY)
-
-
 def texts_of(run: Run) -> dict[str, Callable[[], str]]:
     """Return how a run is written, by the suffix."""
     return {".json": lambda: files.encode(run).decode(), ".md": lambda: as_markdown(run)}
@@ -75,11 +65,12 @@ def texts_of(run: Run) -> dict[str, Callable[[], str]]:
 def as_markdown(run: Run) -> str:
     """Write a run with all figures of its cases as Markdown."""
     summary = summarise(run)
-    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary))]
+    parts = [f"# {escape(title(summary))}", *map(formats.markdown, sections(summary))]
     return "\n\n".join(filter(None, parts))
 
 
-def _sections(summary: RunSummary) -> Iterator[Section]:
+def sections(summary: RunSummary) -> Iterator[Section]:
+    """Arrange all figures of a run for reading."""
     yield Section("", facts(summary))
     yield Section("", (), ["case", "metric", "figure", "95 %"], [*_rows(summary)])
     yield Section("", [("", note) for note in notes(summary.cases.values())])

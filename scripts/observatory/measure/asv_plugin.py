@@ -23,11 +23,12 @@ from asv.machine import Machine, MachineCollection
 from rich.console import Console
 
 from duetbench.app import stacks
+from duetbench.app.in_process import isolate
 from duetbench.app.stacks import Stack
 from duetbench.app.testbed import INHERITED
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Machine as Host
-from duetbench.host import cache, machine, paths
+from duetbench.host import machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from observatory.matrix.checkout import Checkout
@@ -147,7 +148,7 @@ def runner_variables(
     Its environment has only a stack's packages. It imports `asv_runner`, pure Python without
     dependencies, from a folder on the search path that contains nothing else.
     """
-    place = str(cache.isolate(Path(asv_runner.__file__).parent, paths.cache_dir() / "tools"))
+    place = str(isolate(Path(asv_runner.__file__).parent, paths.cache_dir() / "tools"))
     return {
         **{
             name: value
