@@ -20,7 +20,7 @@ from rich.console import Console
 import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
 from bare import NOBODY, Programs
 from bench import Bench, Once, make_checkout
-from duetbench.app import tools, workspace
+from duetbench.app import workspace
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
@@ -64,12 +64,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest tests first: at the end, idle workers would wait for them."""
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
-
-
-@pytest.fixture
-def without_oha(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let comparisons by fake instruments name a load generator that nobody has installed."""
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target, of
-from duetbench.app.workspace import prepare_all
 from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.effects import Effects
 from duetbench.core.metrics import MATERIAL
@@ -99,7 +98,7 @@ def prepare(
     with _measured(root, target) as project, revisions.copies() as copies:
         scope = Scope((), reporter or _silent(), copies)
         sides = preparation.prepare(project, _contrast(contrast), scope)
-        prepare_all(side for pair in sides.pairs for side in pair.sides)
+        comparisons.prepare_all(side for pair in sides.pairs for side in pair.sides)
         yield sides
 
 

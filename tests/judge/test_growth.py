@@ -26,7 +26,6 @@ from fake_sessions import FakeInstruments, compared_by
 from observatory.matrix.checkout import Checkout
 
 CASE = busy("x/a/py3.14")
-pytestmark = pytest.mark.usefixtures("without_oha")
 
 NOISE = np.random.default_rng(1).normal(0, 100_000, 25)
 Held = Callable[[np.ndarray], Any]

@@ -31,8 +31,6 @@ from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from synthetic import MACHINE, make_case, make_testbed, ok
 
-pytestmark = pytest.mark.usefixtures("without_oha")
-
 NAMES: Final = tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(16))
 ONE, TWO, *_ = NAMES
 APART: Final = tuple(f"{kind}/e/py3.14" for kind in "abcd")

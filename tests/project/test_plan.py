@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from duetbench.core.model import Case, Load
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
-from duetbench.judge.pairs import server_of
+from duetbench.judge.pairs import scales, server_of
 from duetbench.load.loads import drain
 from observatory.cli import app
 from observatory.matrix.checkout import Checkout
@@ -70,7 +70,7 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> N
     nightly = Checkout.here().cases(profile="nightly")
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
     free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
-    assert {case.id for case in nightly if case.scales} == {
+    assert {case.id for case in nightly if scales(case)} == {
         *(f"asgi-wsgi/{name}" for name in ids),
         *(f"contention/wsgi-{what}/py3.14t/t2" for what in ("shared", "private")),
         *(f"gil-endpoints/sync_cpu/py{name}" for name in free),

@@ -197,7 +197,6 @@ def test_a_prebuilt_oha_is_taken_if_it_is_the_pinned_one(
     assert f"set {tools.RELEASES} to nothing" in str(caught.value)
     assert not tools.oha_place(spec).exists()
     assert tools.ensure_oha(wanted, QUIET)
-    assert tools.oha_version(tools.find_oha(spec)) == spec.version
     assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
     assert not tools.ensure_oha(wanted, QUIET)  # it is not asked for again
     # A pin that has changed since is heard; that of the crate alone would be another place.

@@ -14,6 +14,7 @@ from bare import QUIET, Programs
 from duetbench.app import declarations, interpreters, request_lines, target
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
+from duetbench.cli.init import write_request
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Endpoint
 from observatory.matrix.checkout import Checkout
@@ -242,7 +243,7 @@ def test_what_is_wrong_is_said(folder: Path) -> None:
 def test_a_request_of_a_test_is_written_as_a_line_that_is_read_as_it(
     method: str, path: str, query: str, kind: str, body: str, line: str | None, folder: Path
 ) -> None:
-    assert request_lines.write(method, path, query, kind, body) == line
+    assert write_request(method, path, query, kind, body) == line
     if line:
         endpoint = read(line, folder)
         asked = (method, line.split()[1], body)

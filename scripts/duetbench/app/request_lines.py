@@ -32,16 +32,13 @@ from duetbench.core.text import from_bytes
 MOST: Final = 10_000
 """Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
 
-_LONGEST_BODY: Final = 4_000
-"""Characters of a body that a line contains: a longer one belongs in a file."""
-
 _FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
 
-_PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
+PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
 _PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
-_FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
-_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _WORD: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 40
 _SEVERAL: Final = re.compile(r"\{(\d+\.\.\d+|@[^{}]+)\}")
@@ -67,7 +64,7 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
         )
     body = from_bytes(_bytes(folder / rest[1:], line)) if rest.startswith("@") else rest
     headers = _headers(rest, body)
-    if _FORM_TYPE in headers.values():
+    if FORM_TYPE in headers.values():
         body = body.strip()  # the end of a file's line is no part of a password
     first, *others = paths(texts, folder)
     request = {
@@ -80,23 +77,6 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
         "body": body,
     }
     return like.model_copy(update=request)
-
-
-def write(method: str, path: str, query: str, kind: str, body: str) -> str | None:
-    """Write a request as a line that `read` reads; a body as JSON on one line, or as a form.
-
-    None if that is not possible: the body is neither, is too long, or would be read as a share.
-    `path` is not percent-encoded, `query` is, and `kind` is a content type.
-    """
-    line = f"{method} {quote(path)}{'?' * bool(query)}{quote(query, safe=_PRINTABLE)}"
-    if not body:
-        return line
-    kind = kind.partition(";")[0]
-    text = body if kind == _FORM_TYPE and _FORM.fullmatch(body) else ""
-    if kind == "application/json":
-        with suppress(ValueError):
-            text = json.dumps(json.loads(body), ensure_ascii=False)
-    return f"{line} {text}" if 0 < len(text) <= _LONGEST_BODY and not text.isdecimal() else None
 
 
 def _name(text: str) -> str:
@@ -125,7 +105,7 @@ def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
 
 def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
     match = _PATH.fullmatch(text)
-    if not match or set(match[1]) - set(_PRINTABLE) or match[2] == "0":
+    if not match or set(match[1]) - set(PRINTABLE) or match[2] == "0":
         raise UsageError(
             f"expected a path, percent-encoded, and its share of the requests or none, such as "
             f"'/items/{{1..100}} 3'; found {text!r}"
@@ -157,7 +137,7 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
         lines = [line.strip() for line in text.splitlines()]
         if not any(lines):
             raise UsageError(f"{path}: expected lines in {name}, found none")
-        return [quote(line, safe=_PRINTABLE) for line in lines if line]
+        return [quote(line, safe=PRINTABLE) for line in lines if line]
     if int(first) > int(last):
         raise UsageError(f"{path}: expected the smaller number first, found {{{part}}}")
     width = len(first) if first.startswith("0") else 0
@@ -177,7 +157,7 @@ def _bytes(file: Path, where: str) -> bytes:
 def _headers(text: str, body: str) -> dict[str, str]:
     kind = mimetypes.guess_type(text)[0] if text.startswith("@") else None
     if kind in {None, "text/plain"} and body:
-        kind = _FORM_TYPE if _FORM.fullmatch(body.strip()) else kind
+        kind = FORM_TYPE if FORM.fullmatch(body.strip()) else kind
         with suppress(ValueError):
             json.loads(body)
             kind = "application/json"

@@ -77,12 +77,6 @@ def resolve(root: Path, name: str) -> Revision:
     return Revision(name, commit, tree=git.ask(root, "rev-parse", f"{commit}^{{tree}}"))
 
 
-def checkout(root: Path, label: str = "") -> Revision:
-    """Describe the files as they are."""
-    commit, dirty = git.revision(root)
-    return Revision(label, commit or "", dirty)
-
-
 def working(root: Path) -> Revision:
     """Record the checkout with uncommitted changes, without ignored files and results."""
     head = resolve(root, "HEAD")

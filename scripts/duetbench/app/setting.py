@@ -20,7 +20,7 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Setting
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
-from duetbench.host import cache
+from duetbench.host import cache, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
@@ -174,7 +174,6 @@ def resolve_stack(
     how = f"as of {day}" if day else f"with {', '.join(texts)}"
     with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
         text = resolve(subject, name, day, tick, keep=keep, pins=texts)
-    # A search for a cause finds it by its digest.
-    lock = stacks.kept_place(cache.digest(text), name)
+    lock = paths.cache_dir() / "resolved" / cache.digest(text) / f"{name}.txt"
     stacks.write_lock(lock, text)
     return subject.read_lock(name, lock)

@@ -285,8 +285,3 @@ def place(stack: Stack, python: Interpreter) -> Path:
     """Return an environment's folder, which differs for every lock and build of the interpreter."""
     key = cache.digest(stack.digest, python.identity)
     return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
-
-
-def kept_place(digest: str, name: str) -> Path:
-    """Return the file that keeps a lock, by the first twelve digits of its SHA-256."""
-    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"

@@ -80,11 +80,6 @@ def oha_place(spec: OhaSpec) -> Path:
     return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
 
 
-def oha_version(program: Path) -> str:
-    """Return the version of a load generator, as checked at its installation."""
-    return str((cache.facts(program.parent.parent) or {}).get("version", ""))
-
-
 def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
     """Return how a load generator was installed."""
     facts = cache.facts(program.parent.parent) or {}

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
@@ -238,13 +238,6 @@ def prepare(side: SideCase, log: Path) -> Workspace | None:
             _PREPARED[key] = own
             stack.pop_all()
         return _PREPARED.setdefault(key, None)
-
-
-def prepare_all(sides: Iterable[SideCase]) -> None:
-    """Prepare sides until one fails, which its launches report."""
-    with suppress(LaunchError):
-        for number, side in enumerate(sides):
-            prepare(side, side.testbed.logs / f"side-{number}.log")
 
 
 def forget(folder: Path) -> None:

@@ -8,9 +8,8 @@ from typer import Argument, Context, Option
 
 from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
+from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
-    BaseOption,
-    HeadOption,
     JsonOption,
     Options,
     WaitOption,

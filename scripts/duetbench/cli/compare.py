@@ -13,8 +13,6 @@ from typer import Argument, Context, Exit, Option
 from duetbench.app import declarations, target
 from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
-    BaseOption,
-    HeadOption,
     Options,
     ReportsOption,
     WaitOption,
@@ -38,6 +36,18 @@ from duetbench.host.console import STANDARD, Console, write_summary
 if TYPE_CHECKING:
     from duetbench.judge.comparison import Extent, Session
     from duetbench.judge.duet_loop import Reporter
+
+_OTHERWISE: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
+
+BaseOption = Annotated[
+    list[str] | None,
+    Option("--base", metavar="WORD", help=f"What base has otherwise: {_OTHERWISE}; repeatable."),
+]
+
+HeadOption = Annotated[
+    list[str] | None,
+    Option("--head", metavar="WORD", help="What head has otherwise, likewise; repeatable."),
+]
 
 _OF_TESTS: Final = "duetbench.judge.suites:compare"
 _EXPLAIN: Final = "duetbench.judge.attribute:explain"

@@ -5,10 +5,11 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from typer import Context, Option
 
@@ -38,6 +39,9 @@ _TEMPLATES: Final = Path(__file__).parents[1] / "ci/templates"  # of workflows
 _HEADER: Final = "[tool.duetbench]"
 _TRIES: Final = 5
 """Most applications served until one answers."""
+
+_LONGEST_BODY: Final = 4_000
+"""Characters of a body that a line contains: a longer one belongs in a file."""
 
 _SHOWN: Final = 3  # most wrong answers that a message quotes
 
@@ -159,7 +163,7 @@ def _requests_of(
         if right and may and seen.outcomes.get(operation.test) == "passed":
             address = operation.method, operation.path, operation.query
             body = (operation.body or "").encode("latin-1").decode(errors="replace")
-            line = request_lines.write(*address, operation.content_type, body)
+            line = write_request(*address, operation.content_type, body)
             lines.setdefault(operation.endpoint, line)
     written = [*filter(None, dict.fromkeys(lines.values()))]
     with revisions.copies() as copies:
@@ -175,6 +179,23 @@ def _requests_of(
     if not options["copy-database"]:
         console.say("not written: what is no GET, as it may write: --copy-database has it copied")
     return [names[case.id] for case in right]
+
+
+def write_request(method: str, path: str, query: str, kind: str, body: str) -> str | None:
+    """Write a request as `request_lines` reads it, a body as JSON on one line, or as a form.
+
+    None if that is not possible: the body is neither, is too long, or would be read as a share.
+    `path` is not percent-encoded, `query` is, and `kind` is a content type.
+    """
+    line = f"{method} {quote(path)}{'?' * bool(query)}{quote(query, safe=request_lines.PRINTABLE)}"
+    if not body:
+        return line
+    kind = kind.partition(";")[0]
+    text = body if kind == request_lines.FORM_TYPE and request_lines.FORM.fullmatch(body) else ""
+    if kind == "application/json":
+        with suppress(ValueError):
+            text = json.dumps(json.loads(body), ensure_ascii=False)
+    return f"{line} {text}" if 0 < len(text) <= _LONGEST_BODY and not text.isdecimal() else None
 
 
 def _first(root: Path, options: Options, console: Console) -> dict[str, Any]:

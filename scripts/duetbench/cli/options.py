@@ -21,8 +21,6 @@ from duetbench.host import files, paths, process_session
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 
-_OTHERWISE: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
-
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 SelectOption = Annotated[
@@ -48,16 +46,6 @@ ReportsOption = Annotated[
         metavar="FILE",
         help="Write FILE.json, FILE.md or FILE.html; repeatable. -: JSON on standard output.",
     ),
-]
-
-BaseOption = Annotated[
-    list[str] | None,
-    Option("--base", metavar="WORD", help=f"What base has otherwise: {_OTHERWISE}; repeatable."),
-]
-
-HeadOption = Annotated[
-    list[str] | None,
-    Option("--head", metavar="WORD", help="What head has otherwise, likewise; repeatable."),
 ]
 
 SecondsOption = Annotated[

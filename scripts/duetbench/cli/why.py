@@ -7,9 +7,8 @@ from typer import Argument, Context
 
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
+from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
-    BaseOption,
-    HeadOption,
     JsonOption,
     SelectOption,
     WaitOption,

@@ -225,15 +225,6 @@ class Case(Frozen):
         waiting = min(connections, self.slots or connections) / floor if floor else None
         return min(filter(None, (self.load.rate, waiting)), default=None)
 
-    @property
-    def scales(self) -> bool:
-        """Whether parallel threads or workers compute on all cores, by declaration.
-
-        A second server would take cores from it. If handlers wait, the cores are free.
-        """
-        parallel = self.slots or self.workers * (self.threads or 1)
-        return self.cores == "shared" and not self.endpoint.floor and parallel > 1
-
 
 class Plan(Frozen):
     """The cases of a run, of one profile, with numbers and durations of launches."""

@@ -7,15 +7,16 @@ runs rounds of duets over the cases that `rule` says are open, in bounded time.
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from duetbench.app import revisions, target, tools
+from duetbench.app import revisions, target, tools, workspace
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.app.workspace import prepare_all
+from duetbench.app.testbed import SideCase
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
     ANSWER,
@@ -27,7 +28,7 @@ from duetbench.core.comparison import (
     Finding,
     Instructions,
 )
-from duetbench.core.errors import InterruptedRun, RecordError, SetupError
+from duetbench.core.errors import InterruptedRun, LaunchError, RecordError, SetupError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import ResultStatus, Verdict
 from duetbench.core.units import utc_now
@@ -345,3 +346,10 @@ def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     for pair in pairs:
         first.setdefault(tuple(server_of(side.case) for side in pair.sides), pair)
     return tuple(replace(pair, start=True) for pair in first.values())
+
+
+def prepare_all(sides: Iterable[SideCase]) -> None:
+    """Prepare sides until one fails, which its launches report."""
+    with suppress(LaunchError):
+        for number, side in enumerate(sides):
+            workspace.prepare(side, side.testbed.logs / f"side-{number}.log")

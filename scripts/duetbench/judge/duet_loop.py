@@ -19,7 +19,7 @@ from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import Mode, Pair, join_reasons
+from duetbench.judge.pairs import Mode, Pair, join_reasons, scales
 from duetbench.load.loads import DUET_WARM_UP, GENERATOR, PROBES, drain, duet_load, start
 from duetbench.load.server import SLOW_SECONDS, UNIT_REQUESTS
 
@@ -67,7 +67,7 @@ def duet_seconds(case: Case, mode: Mode = Mode.TOGETHER) -> tuple[float, float]:
     launch, and of the rest of a turn: two loads, and the other launch.
     """
     case, alone = case.model_copy(update={"load": duet_load(case)}), mode is Mode.ALONE
-    alone = alone or case.scales
+    alone = alone or scales(case)
     single = max(case.endpoint.takes, case.endpoint.floor)
     slow = single >= SLOW_SECONDS
     verify = (2 if slow else UNIT_REQUESTS + 1) * single

@@ -202,7 +202,7 @@ class Pair(CaseDuets):
             len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
             or len({case.server for case in cases}) > 1
             or len(computing) > 1
-            or any(case.scales for case in cases)
+            or any(map(scales, cases))
             or (several and max(computing) > 1 and not self.head.case.endpoint.floor)
         )
 
@@ -211,6 +211,15 @@ class Pair(CaseDuets):
         """Key that is equal for cases that one launch of each side can serve."""
         own = "" if self.mode is Mode.TOGETHER else self.case.id
         return (own, *(server_of(part.case) for part in self.sides))
+
+
+def scales(case: Case) -> bool:
+    """Whether parallel threads or workers compute on all cores, by declaration.
+
+    A second server would take cores from it. If handlers wait, the cores are free.
+    """
+    parallel = case.slots or case.workers * (case.threads or 1)
+    return case.cores == "shared" and not case.endpoint.floor and parallel > 1
 
 
 @dataclass(frozen=True, slots=True)

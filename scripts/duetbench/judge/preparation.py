@@ -162,7 +162,7 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
         if contrast.crossing and contrast.settings[0] == contrast.settings[1]:
             same = contrast.head[0]
             raise UsageError(f"base and head: expected two different sides, found {same}")
-        state = revisions.checkout(root)
+        state = _checkout(root)
         return [(revisions.copy(root, scope.copies), state) for _ in range(2)]
     if not revisions.is_repository(root):
         raise UsageError(
@@ -176,6 +176,12 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
     with ThreadPoolExecutor() as pool:
         places = pool.map(lambda state: revisions.lay_out(root, state, scope.copies), states)
         return list(zip(places, states, strict=True))
+
+
+def _checkout(root: Path, label: str = "") -> Revision:
+    """Describe the files as they are."""
+    commit, dirty = git.revision(root)
+    return Revision(label, commit or "", dirty)
 
 
 def where_left_main(root: Path, head: Revision) -> Revision:
@@ -284,7 +290,7 @@ def of_locks(
         place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
         own = replace(subject, root=place)
         stacks.write_lock(own.lock_file(stack), text)
-        state = revisions.checkout(subject.repository, label)
+        state = _checkout(subject.repository, label)
         parts.append(Part(state, own, subject.cases()))
     return pair_up(parts, select(parts, scope), scope, subject.root)
 

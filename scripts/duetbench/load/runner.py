@@ -85,7 +85,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         machine=testbed.machine,
         results=(),
         commit=commit,
-        oha=tools.oha_version(testbed.oha),
+        oha=testbed.subject.configuration.oha.version,
         oha_origin=tools.oha_origin(testbed.oha),
         interpreters=tuple(testbed.interpreters.values()),
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),

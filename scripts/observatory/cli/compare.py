@@ -7,9 +7,8 @@ from typer import Argument, Option
 
 from duetbench.app.setting import Contrast
 from duetbench.cli import compare as of_tool
+from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
-    BaseOption,
-    HeadOption,
     JsonOption,
     ReportsOption,
     WaitOption,
