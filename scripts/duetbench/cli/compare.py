@@ -32,6 +32,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.host.console import STANDARD, Console, write_summary
+from duetbench.host.files import encode
 
 if TYPE_CHECKING:
     from duetbench.judge.comparison import Extent, Session
@@ -51,7 +52,8 @@ HeadOption = Annotated[
 
 _OF_TESTS: Final = "duetbench.judge.suites:compare"
 _EXPLAIN: Final = "duetbench.judge.attribute:explain"
-"""By name, as a comparison of requests alone loads neither."""
+_PAGE: Final = "duetbench.report.html.comparison_page:one_file"
+"""By name, as most comparisons load none of them."""
 
 _USUAL: Final = "tests", "test"
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
@@ -189,7 +191,6 @@ def run(
         check_line,
         print_comparison,
         side_text,
-        texts_of,
     )
 
     sizes, statements, answers = _limits(limits)
@@ -293,6 +294,17 @@ def announce(reporter: "Reporter", session: "Session") -> None:
         if seen := session.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):
                 reporter.say(line)
+
+
+def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
+    """Return how a comparison is written, by the suffix."""
+    from duetbench.report import report
+
+    return {
+        ".json": lambda: encode(comparison).decode(),
+        ".md": lambda: report.as_markdown(comparison),
+        ".html": lambda: str(resolve_name(_PAGE)(comparison)),
+    }
 
 
 def default_tests(root: Path) -> Sequence[str]:

@@ -8,6 +8,7 @@ from rich.text import Text
 from typer import Argument
 
 from duetbench.app.declarations import results_dir
+from duetbench.cli.compare import texts_of
 from duetbench.cli.options import JsonOption, ReportsOption, reports, write_reports
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
@@ -37,7 +38,7 @@ def show_command(
     if isinstance(content, Run):
         texts, show = run_text.texts_of(content), partial(print_run, run=content)
     else:
-        texts = report.texts_of(content)
+        texts = texts_of(content)
         show = partial(report.print_comparison, comparison=content)
     written = reports(output, *texts, as_json=as_json)
     write_reports(written, texts)

@@ -4,9 +4,8 @@ It is the sorted list of findings: the first one leads. All other figures are in
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Final
 
 from rich.console import Console
@@ -22,7 +21,6 @@ from duetbench.core.effects import KEPT
 from duetbench.core.errors import EXIT_CODES
 from duetbench.core.model import Verdict
 from duetbench.core.text import some
-from duetbench.host import files
 from duetbench.host.console import duration
 from duetbench.judge.findings import longer_budget
 from duetbench.judge.repetition import rebuilt, why_command
@@ -302,17 +300,3 @@ def as_markdown(comparison: Comparison, *, lead: Sequence[str] = ()) -> str:
         "</details>",
     )
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
-    """Return how a comparison is written, by the suffix; only a page imports what makes pages."""
-
-    def page() -> str:
-        text: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
-        return text
-
-    return {
-        ".json": lambda: files.encode(comparison).decode(),
-        ".md": lambda: as_markdown(comparison),
-        ".html": page,
-    }
