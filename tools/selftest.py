@@ -49,7 +49,7 @@ from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.pairs import Logs
+from duetbench.judge.statistics import Logs
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare
 

@@ -30,8 +30,9 @@ from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Verdict
 from duetbench.host import files
 from duetbench.judge import rule
-from duetbench.judge.pairs import CaseDuets, Logs, choose_metrics
+from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.judge.rule import of_duets
+from duetbench.judge.statistics import Logs
 from goldens import assert_golden
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case

@@ -18,7 +18,7 @@ from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding, Package
 from duetbench.core.effects import Effects, KeptMemory, RequestEffect
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import Verdict
-from duetbench.judge import rule
+from duetbench.judge import rule, statistics
 from duetbench.judge.bisection import (
     MEANS,
     TIME_IS_UP,
@@ -182,8 +182,8 @@ class World:
             actual = rule.weigh(np.array(logs), CPU, 0.02)
         assert actual
         self.spent += len(logs)
-        moved, same = actual.moved <= rule.RATE, actual.same <= rule.RATE
-        verdict = rule.direction(CPU, actual.sample.mean) if moved else Verdict.UNKNOWN
+        moved, same = actual.moved <= statistics.RATE, actual.same <= statistics.RATE
+        verdict = statistics.direction(CPU, actual.sample.mean) if moved else Verdict.UNKNOWN
         ratio, (low, high) = actual.sample.interval.estimate, actual.sample.interval.ends or (0, 9)
         return within_limit(
             Finding(

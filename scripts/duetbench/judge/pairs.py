@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
@@ -34,6 +33,7 @@ from duetbench.core.model import Case
 from duetbench.core.text import ENDLESS
 from duetbench.core.units import student
 from duetbench.host.command import reason
+from duetbench.judge.statistics import Logs
 
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
@@ -50,10 +50,6 @@ SHARE: Final = 0.8
 """Least share of the usable duets that must have a metric on both sides for it to be judged.
 
 With fewer, whether a duet has the metric may depend on how the duet went."""
-
-
-Logs = NDArray[np.float64]
-"""Logarithms of ratios, head over base, one for each duet."""
 
 
 class Mode(Enum):

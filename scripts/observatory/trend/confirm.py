@@ -24,7 +24,7 @@ from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.rule import direction
+from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, StackState, release_of
 

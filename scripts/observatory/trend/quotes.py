@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from duetbench.judge.rule import direction
+from duetbench.judge.statistics import direction
 from observatory.store.change import Change
 from observatory.trend.releases import MEMORY, Key, ReleaseEffect, Result
 from observatory.trend.table import Table

@@ -17,8 +17,8 @@ from duetbench.core.comparison import INSTRUCTIONS, row
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.judge import rule
-from duetbench.judge.rule import RATE, Sample, direction
+from duetbench.judge import statistics
+from duetbench.judge.statistics import RATE, Sample, direction
 from observatory.store.points import AnchoredPoint, Points
 from observatory.trend.levels import Rise, interval, rises
 from observatory.trend.table import Table
@@ -206,9 +206,9 @@ def judge(pairs: Sequence[Neighbours]) -> list[ReleaseEffect]:
     """Judge the figures of one family, whose points all have a scatter."""
     samples = [_sample(pair.before, pair.after) for pair in pairs]
     rows = [row(pair.after.metric) for pair in pairs]
-    adjusted = rule.adjust(
+    adjusted = statistics.adjust(
         [
-            float(rule.moved_ps(of.mean, of.error, of.freedom, scale.floor))
+            float(statistics.moved_ps(of.mean, of.error, of.freedom, scale.floor))
             for of, scale in zip(samples, rows, strict=True)
         ]
     )
