@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
-from duetbench.app.setting import resolve
 from duetbench.host import files, paths
+from duetbench.judge.preparation import resolve
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.anchor import anchor_file

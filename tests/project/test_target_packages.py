@@ -10,13 +10,13 @@ import pytest
 from bare import QUIET
 from duetbench.app import deployment, stacks, target, target_locks
 from duetbench.app.interpreters import Interpreter
-from duetbench.app.setting import resolve
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.target_locks import LockFile
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host.console import Console, Narrator
+from duetbench.judge.preparation import resolve
 from observatory.matrix.checkout import Checkout
 from repos import BUILD, backend, keep, uv, write
 from tiny_index import Index, serving

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from acting import PROJECT, REPOSITORY, Stage
 from duetbench.app import stacks
-from duetbench.app.setting import resolve
+from duetbench.judge.preparation import resolve
 from fake_github import FakeGitHub
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, git, keep, write

@@ -12,12 +12,12 @@ import pytest
 from bare import QUIET
 from comparing import duet
 from detecting import CPU, MACHINE, moved_at, run_of
-from duetbench.app.setting import resolve
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
+from duetbench.judge.preparation import resolve
 from fake_sessions import SilentReporter, note_sessions
 from observatory.matrix.checkout import Checkout, lock_stacks
 from observatory.store.change import Change, SeriesName, StackState

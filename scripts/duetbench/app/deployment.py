@@ -15,7 +15,7 @@ from typing import Final, get_args
 
 from duetbench.app import hints, interpreters, revisions, stacks, target_locks, tools
 from duetbench.app.declarations import project_name, read_pyproject
-from duetbench.app.entry import duetbench_names as entry
+from duetbench.app.entry.duetbench_names import INTERFACE, PROGRAM
 from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import SERVERS, loop_taken
 from duetbench.app.stacks import Stack
@@ -33,7 +33,7 @@ from duetbench.host.console import Narrator
 _SHOWN: Final = 4  # names in a sentence
 _IMPORT_SECONDS: Final = 120.0
 _ANSWER: Final = re.compile(
-    rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
+    rf"^{INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
 )
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 
@@ -245,7 +245,7 @@ def find_interface(side: SideCase, log: Path) -> tuple[Interface, bool]:
     contains what that leaves (compiled modules, a database). Raises UsageError if the application
     cannot be imported, or has neither interface, or if a command fails.
     """
-    case, argv = side.case, (str(side.python), "-m", entry.PROGRAM)
+    case, argv = side.case, (str(side.python), "-m", PROGRAM)
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     try:
         with Workspace(side, ports.free_port(), log) as workspace:

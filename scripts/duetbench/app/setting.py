@@ -14,15 +14,10 @@ from typing import Final, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from duetbench.app import stacks, target
-from duetbench.app.stacks import Stack
-from duetbench.app.subject import Subject
+from duetbench.app import target
 from duetbench.app.target import Setting
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
-from duetbench.host import cache, paths
-from duetbench.host.command import Tick
-from duetbench.host.console import Narrator
 
 _VARIABLE: Final = "env."
 _ARGUMENT: Final = "arg"
@@ -131,49 +126,3 @@ def read_pin(text: str) -> Requirement:
     if not exact or pin.url or pin.marker or pin.extras:
         raise UsageError(expected)
     return pin
-
-
-def resolve(
-    subject: Subject,
-    stack: str,
-    as_of: date | None,
-    tick: Tick = lambda _: None,
-    *,
-    keep: str = "",
-    pins: Sequence[str] = (),
-) -> str:
-    """Resolve a stack with uv as of the end of a date (UTC), or of a moment; return its lock.
-
-    Versions in `keep`, the text of a lock, are kept if possible. `pins` are requirements such
-    as `granian==2.7.8` that limit what is installed. SetupError: uv finds no such set of
-    packages.
-    """
-    argv = [*subject.sources(stack)]
-    if as_of is not None:
-        argv += ["--exclude-newer", as_of.isoformat()]
-    # Its home may have an index of its own.
-    return stacks.compile_lock(
-        argv, f"stack {stack}", tick,
-        version=subject.version, keep=keep, pins=pins, home=subject.home,
-    )  # fmt: skip
-
-
-def resolve_stack(
-    subject: Subject,
-    name: str,
-    narrator: Narrator,
-    day: date | None = None,
-    pins: Sequence[Requirement] = (),
-) -> Stack:
-    """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
-
-    With pins, other packages move only if they must. Raises SetupError as `resolve`.
-    """
-    texts = [str(pin) for pin in pins]
-    keep = "" if day else subject.lock_file(name).read_text("utf-8")
-    how = f"as of {day}" if day else f"with {', '.join(texts)}"
-    with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = resolve(subject, name, day, tick, keep=keep, pins=texts)
-    lock = paths.cache_dir() / "resolved" / cache.digest(text) / f"{name}.txt"
-    stacks.write_lock(lock, text)
-    return subject.read_lock(name, lock)

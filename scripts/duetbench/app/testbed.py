@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app import stacks, tools
-from duetbench.app.entry import duetbench_names as entry
+from duetbench.app.entry.duetbench_names import APP, FACTORY, INTERFACE, LOOP
 from duetbench.app.interpreters import JIT, Interpreter
 from duetbench.app.servers import SERVERS
 from duetbench.app.stacks import Stack
@@ -29,7 +29,7 @@ _NOT_THEIRS: Final = (
 )
 _OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|CREDENTIAL)"
 
-ENTRY: Final = Path(entry.__file__).parent
+ENTRY: Final = Path(__file__).with_name("entry")
 """The folder of the module that servers serve, and that wraps the application."""
 
 
@@ -133,10 +133,10 @@ class SideCase:
             **inherited,
             "PYTHONPATH": os.pathsep.join(filter(None, map(str, (ENTRY, theirs, *search)))),
             "PYTHONUNBUFFERED": "1",
-            entry.APP: case.endpoint.app,
-            entry.FACTORY: "1" if case.endpoint.factory else "",
-            entry.INTERFACE: case.endpoint.interface,
-            entry.LOOP: case.loop,
+            APP: case.endpoint.app,
+            FACTORY: "1" if case.endpoint.factory else "",
+            INTERFACE: case.endpoint.interface,
+            LOOP: case.loop,
             **({JIT: "1"} if self.interpreter.jit else {}),
             **variables,
         }

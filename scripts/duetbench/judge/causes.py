@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from duetbench.app import revisions, stacks
-from duetbench.app.setting import Contrast, resolve
+from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import Cause, Commit, Release
 from duetbench.core.comparison import Comparison, differences
@@ -188,7 +188,7 @@ def search_locks(
             return ends[bool(moving)]
         with reporter.step(f"stack {stack}", f"with {', '.join(sorted(moving))} moved") as tick:
             wanted = pins(ends, old, new, moving)
-            return resolve(subject, stack, None, tick, keep=ends[0], pins=wanted)
+            return preparation.resolve(subject, stack, None, tick, keep=ends[0], pins=wanted)
 
     def state(moving: State) -> tuple[str, str]:
         """Label a mixed lock; SetupError: a package has neither of its versions there."""

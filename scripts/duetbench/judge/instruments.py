@@ -26,7 +26,7 @@ from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.comparison import Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
-from duetbench.counts import counted
+from duetbench.counts.counted import instructions
 from duetbench.host import cache, command, paths, tree_usage
 from duetbench.judge.pairs import Mode, Pair, server_of
 from duetbench.load import duet, launch, verify
@@ -84,7 +84,7 @@ class Real:
 
         return (by_turns(*sides[0], alone, head_first=head_first, order=order),)
 
-    instructions = staticmethod(counted.instructions)
+    instructions = staticmethod(instructions)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"

@@ -16,9 +16,11 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.app import (
@@ -31,7 +33,7 @@ from duetbench.app import (
 )
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import SERVED, Contrast, Kind, read_pin, resolve_stack
+from duetbench.app.setting import SERVED, Contrast, Kind, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Setting
@@ -40,7 +42,8 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
-from duetbench.host import git, paths
+from duetbench.host import cache, git, paths
+from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.judge.pairs import Pair, Side, Sides
 
@@ -258,6 +261,52 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
         if setting.day or own:
             stack = resolve_stack(part.subject, name, scope.narrator, setting.day, own)
             stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
+
+
+def resolve(
+    subject: Subject,
+    stack: str,
+    as_of: date | None,
+    tick: Tick = lambda _: None,
+    *,
+    keep: str = "",
+    pins: Sequence[str] = (),
+) -> str:
+    """Resolve a stack with uv as of the end of a date (UTC), or of a moment; return its lock.
+
+    Versions in `keep`, the text of a lock, are kept if possible. `pins` are requirements such
+    as `granian==2.7.8` that limit what is installed. SetupError: uv finds no such set of
+    packages.
+    """
+    argv = [*subject.sources(stack)]
+    if as_of is not None:
+        argv += ["--exclude-newer", as_of.isoformat()]
+    # Its home may have an index of its own.
+    return stacks.compile_lock(
+        argv, f"stack {stack}", tick,
+        version=subject.version, keep=keep, pins=pins, home=subject.home,
+    )  # fmt: skip
+
+
+def resolve_stack(
+    subject: Subject,
+    name: str,
+    narrator: Narrator,
+    day: date | None = None,
+    pins: Sequence[Requirement] = (),
+) -> Stack:
+    """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
+
+    With pins, other packages move only if they must. Raises SetupError as `resolve`.
+    """
+    texts = [str(pin) for pin in pins]
+    keep = "" if day else subject.lock_file(name).read_text("utf-8")
+    how = f"as of {day}" if day else f"with {', '.join(texts)}"
+    with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
+        text = resolve(subject, name, day, tick, keep=keep, pins=texts)
+    lock = paths.cache_dir() / "resolved" / cache.digest(text) / f"{name}.txt"
+    stacks.write_lock(lock, text)
+    return subject.read_lock(name, lock)
 
 
 def _lend_app(project: Subject, states: Sequence[State]) -> list[str]:

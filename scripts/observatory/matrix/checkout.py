@@ -13,7 +13,6 @@ from pydantic import Field
 from duetbench.app import case_names, stacks
 from duetbench.app.declarations import read_pyproject, validate
 from duetbench.app.interpreters import Interpreter
-from duetbench.app.setting import resolve
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject, make_plan
 from duetbench.app.target import AS_DECLARED, Setting
@@ -179,9 +178,12 @@ def lock_stacks(
     its index; then no lock was changed.
     """
     texts: dict[Path, str] = {}
+    until = ["--exclude-newer", as_of.isoformat()] if as_of else []
     for name in names or checkout.stacks:
         checkout.pythons(name)
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            texts[checkout.lock_file(name)] = resolve(checkout, name, as_of, tick)
+            texts[checkout.lock_file(name)] = stacks.compile_lock(
+                [*checkout.sources(name), *until], f"stack {name}", tick, version=checkout.version
+            )
     for file, text in texts.items():
         stacks.write_lock(file, text)

@@ -19,7 +19,6 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from duetbench.app import revisions
-from duetbench.app.setting import resolve_stack
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
@@ -35,7 +34,7 @@ from duetbench.host.machine import measuring
 from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
-from duetbench.judge.preparation import Scope
+from duetbench.judge.preparation import Scope, resolve_stack
 from observatory.matrix.anchor import Anchor, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import beside_anchor, of_anchor

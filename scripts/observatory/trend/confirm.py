@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app.setting import Contrast, resolve_stack
+from duetbench.app.setting import Contrast
 from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Finding, row
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
@@ -23,7 +23,7 @@ from duetbench.judge import preparation
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Scope
+from duetbench.judge.preparation import Scope, resolve_stack
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, StackState, release_of
