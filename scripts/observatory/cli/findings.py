@@ -5,15 +5,12 @@ from typing import Annotated
 
 from typer import Option
 
-from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
-from duetbench.host import files, result_files
-from duetbench.host.console import STANDARD, write
+from duetbench.host.console import STANDARD, errors, write
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import load_published, read_suites
 from observatory.show import findings
-from observatory.show.experiments import experiment, names, reference_runs
-from observatory.store import asv_results, kinds
+from observatory.show.site.site import Site
+from observatory.trend import reading
 
 
 def findings_command(
@@ -29,19 +26,13 @@ def findings_command(
     Uses comparisons, the newest runs of each machine and profile, and asv's results.
     """
     project = Checkout.here()
-    root, results = project.root, project.results
-    summaries = reference_runs(results, [])
-    if not summaries:
+    site = Site(project.root, project.results, reading.read(project.results))
+    if not site.sources.runs:
         raise RecordError(
-            f"{results}: no run has been recorded; make one: observatory measure --profile nightly"
+            f"{project.results}: no run has been recorded; make one: observatory measure --profile "
+            "nightly"
         )
-    published = load_published(root)
-    comparisons = kinds.read_all(Comparison, results, [])
-    stored = [*result_files.runs(results), *files.paths(Comparison, results)]
-    links = {path.stem: path.relative_to(results).as_posix() for path in stored}
-    snapshots, suites = asv_results.read(results / "asv"), read_suites(root)
-    experiments = {
-        name: experiment(name, summaries, published, suites, snapshots, comparisons)
-        for name in names(published, suites)
-    }
-    write(findings.write_findings(experiments, links), output or STANDARD)
+    links = {name: path.relative_to(site.results) for name, (_, path) in site.files.items()}
+    write(findings.write_findings(site.experiments, links), output or STANDARD)
+    for problem in site.broken:
+        errors().say(f"note: {problem}")

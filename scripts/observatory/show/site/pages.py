@@ -181,7 +181,7 @@ def front(site: Site) -> Iterator[Page]:
 def _front(site: Site) -> Context:
     trend = site.sources.tables
     times = [table.files[-1].time for table in trend]
-    times += [int(utc(summary.run.started).timestamp()) for summary in site.newest[:1]]
+    times += [int(utc(each.run.started).timestamp()) for each in site.sources.runs[-1:]]
     newest = next((quote.when for quote in site.quotes.values()), None)
     year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
     case = headline_case(site)

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 from duetbench.core.comparison import Comparison
 from duetbench.host import result_files
-from duetbench.load.summary import RunSummary
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, experiments
-from observatory.show.experiments import Section, reference_runs
+from observatory.show.experiments import Section
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change
@@ -106,14 +105,6 @@ class Site:
         return load_published(self.root)
 
     @cached_property
-    def newest(self) -> tuple[RunSummary, ...]:
-        """The newest runs of each machine and profile, summarised, the newest first."""
-        problems = list[str]()
-        runs = reference_runs(self.results, problems)
-        self.broken.extend(problem.replace(f"{self.results}/", "") for problem in problems)
-        return tuple(sorted(runs, key=lambda each: each.run.started, reverse=True))
-
-    @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Confirmed changes, newest first."""
         return tuple(change for change in reversed(self.sources.changes) if change.confirmed)
@@ -127,9 +118,10 @@ class Site:
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
         suites, inside = read_suites(self.root), asv_results.read(self.results / "asv", [])
-        declared = experiments.names(self.published, suites)
-        measured = {case.case.experiment for run in self.newest for case in run.cases.values()}
-        rest = (self.newest, self.published, suites, inside, self.sources.comparisons)
+        declared = sorted({*self.published, *(suite.page for suite in suites if suite.page)})
+        runs = self.sources.runs
+        measured = {case.case.experiment for run in runs for case in run.cases.values()}
+        rest = (runs, self.published, suites, inside, self.sources.comparisons)
         return {
             name: self.spare(name, partial(experiments.experiment, name, *rest), Section(name))
             for name in (*declared, *sorted(measured - {*declared}))
