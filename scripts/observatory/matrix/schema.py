@@ -16,7 +16,6 @@ from duetbench.app.declarations import Application, HeaderName, HeaderText, Text
 from duetbench.core.model import Expectation, Frozen, Interface, Profile
 
 FILE: Final = "experiment.toml"
-ANCHOR: Final = "anchor.toml"
 PUBLISHED: Final = "published.toml"
 """What only reports read of an experiment."""
 

@@ -11,7 +11,7 @@ cases of one endpoint and interpreter.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -121,7 +121,8 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
     ours = Interval(math.exp(values.mean()), n=number)
     if freedom:
         squares = number * values.var() + len(sides) * sum(len(log) * log.var() for log in kin)
-        ours = _between(ours, student(freedom) * math.sqrt(squares / freedom / number))
+        half = student(freedom) * math.sqrt(squares / freedom / number)
+        ours = Interval.of_log(values.mean(), half, number)
     means = zip(sides, logs.mean(axis=0), strict=True)
     figures = " against ".join(side.format(math.exp(log)) for side, log in means)
     often = f"over {number} {samples}" if number > 1 else "measured once"
@@ -129,19 +130,13 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
     return Evidence(ours, words, samples, machine)
 
 
-def _between(ours: Interval, half: float) -> Interval:
-    """Give a ratio its interval, whose half on the scale of logarithms this is."""
-    factor = math.exp(half)
-    return replace(ours, low=ours.estimate / factor, high=ours.estimate * factor)
-
-
 def over(base: Interval, head: Interval) -> Interval:
     """Return one ratio over another, whose errors are independent."""
-    ours = Interval(head.estimate / base.estimate, n=min(base.n, head.n))
+    ratio, number = head.estimate / base.estimate, min(base.n, head.n)
     if not base.ends or not head.ends:
-        return ours
+        return Interval(ratio, n=number)
     halves = (math.log(high / low) / 2 for low, high in (base.ends, head.ends))
-    return _between(ours, math.hypot(*halves))
+    return Interval.of_log(math.log(ratio), math.hypot(*halves), number)
 
 
 def served(

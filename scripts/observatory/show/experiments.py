@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.load.summary import CaseSummary, RunSummary
-from observatory.matrix import titles
+from observatory.matrix.checkout import topic_of
 from observatory.matrix.published import Published, Shape, SuiteDeclaration
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Side, ratio
@@ -55,7 +55,7 @@ class Section:
         """The statement that holds here, or else what it is about."""
         if self.first and self.first.verdict == "holds":
             return self.first.shape.statement[:1].upper() + self.first.shape.statement[1:]
-        topic = titles.experiment(self.experiment)
+        topic = topic_of(self.experiment)
         return (topic if topic != self.experiment else self.question) or self.experiment
 
 

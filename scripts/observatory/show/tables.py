@@ -17,7 +17,6 @@ from duetbench.report import formats
 from duetbench.report.run import notes
 from observatory.matrix.published import (
     KEYS,
-    KeyValue,
     Published,
     SuiteColumn,
     SuiteDeclaration,
@@ -26,6 +25,7 @@ from observatory.matrix.published import (
 )
 from observatory.store.asv_results import Reading, Snapshot
 
+_HEADS: Final = {"id": "case", "python": "Python"}
 _FORMATS: Final = {"seconds": units.seconds, "bytes": units.size}
 
 
@@ -100,7 +100,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     )
     return FigureTable(
         layout.title,
-        tuple(KEYS[key].title for key in keys),
+        tuple(_HEADS.get(key, key) for key in keys),
         tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
         tuple(rows),
         tuple(filter(None, (layout.note, *notes(cases)))),
@@ -108,12 +108,13 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
 
 
 def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
-    return tuple(KEYS[key].text(case.case) for key in keys)
+    values = (KEYS[key](case.case) for key in keys)
+    return tuple(formats.MISSING if value is None else str(value) for value in values)
 
 
-def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, KeyValue]]:
+def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, str | int]]:
     """Sort by the keys: numbers by size, names by the alphabet."""
-    values = [KEYS[key].of(case.case) or 0 for key in keys]
+    values = [KEYS[key](case.case) or 0 for key in keys]
     return [(isinstance(value, str), value) for value in values]
 
 

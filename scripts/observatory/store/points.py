@@ -60,8 +60,7 @@ class AnchoredPoint:
         """The ratio with its interval, by Student's t over its duets, which may be few."""
         # A single count has a standard error of its own, not one from samples.
         half = (student(self.duets - 1) if self.duets > 1 else NORMAL) * self.se
-        factor = math.exp(half)
-        return Interval(self.ratio, self.ratio / factor, self.ratio * factor, self.duets)
+        return Interval.of_log(self.log, half, self.duets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)

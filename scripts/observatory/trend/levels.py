@@ -51,12 +51,6 @@ class Piece:
         return self.end - self.start
 
 
-def interval(log: float, error: float) -> Interval:
-    """Make the interval of a ratio from its logarithm and the standard error of that."""
-    low, mean, high = (math.exp(log + side * NORMAL * error) for side in (-1, 0, 1))
-    return Interval(mean, low, high)
-
-
 class Rise(NamedTuple):
     """A step: the pieces on both sides of it."""
 
@@ -74,7 +68,7 @@ class Rise(NamedTuple):
 
     @property
     def ratio(self) -> Interval:
-        return interval(self.height, self.error)
+        return Interval.of_log(self.height, NORMAL * self.error)
 
     @property
     def single(self) -> float:

@@ -18,8 +18,8 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import RATE, Sample, direction
-from observatory.store.points import AnchoredPoint, Points
-from observatory.trend.levels import Rise, interval, rises
+from observatory.store.points import NORMAL, AnchoredPoint, Points
+from observatory.trend.levels import Rise, rises
 from observatory.trend.table import Table
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
@@ -185,7 +185,8 @@ def judged(tables: Iterable[Table]) -> dict[Table, dict[str, Result]]:
     for pair in pairs:
         if pair.after.metric == INSTRUCTIONS:
             before, after = pair.before, pair.after
-            ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
+            half = NORMAL * math.hypot(before.se, after.se)
+            ratio = Interval.of_log(after.log - before.log, half)
             pair.result.effects.append(pair.effect(ratio))
     return results
 
