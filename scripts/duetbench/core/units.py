@@ -23,11 +23,6 @@ class Interval:
     high: float | None = None
     n: int = 1  # samples: launches, duets
 
-    @classmethod
-    def of_log(cls, mean: float, half: float, n: int = 1) -> "Interval":
-        """Make the interval of a ratio whose logarithm is known: `half` on either side of it."""
-        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n)
-
     @property
     def ends(self) -> tuple[float, float] | None:
         return None if self.low is None or self.high is None else (self.low, self.high)

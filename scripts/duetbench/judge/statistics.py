@@ -50,7 +50,8 @@ class Sample:
     @property
     def interval(self) -> Interval:
         """The ratio with its 95 % interval by Student's t."""
-        return Interval.of_log(self.mean, self.reach, self.n)
+        ends = math.exp(self.mean - self.reach), math.exp(self.mean + self.reach)
+        return Interval(math.exp(self.mean), *ends, self.n)
 
     def detectable(self, floor: float, alpha: float = RATE) -> float:
         """Return the smallest relative change that as many duets with such scatter would detect.
