@@ -49,13 +49,11 @@ floor = "2 * wait"
 slots = "3 if gil else inf"
 
 [loads.closed]
-model = "closed"
 connections = "c"
 duration = "seconds"
 timeout = 60
 
 [loads.paced]
-model = "paced"
 connections = "min(c, 10)"
 rate = "c / 2"
 duration = 7
@@ -128,8 +126,6 @@ MISTAKES = {
         "endpoints.nap.slotted: found 'slotted'; allowed: only the keys that…explains"),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
-    "closed load with a rate": ('model = "paced"', 'model = "closed"',
-        "loads.paced: found 'a table'; allowed: a rate belongs…and open loads, and to them only"),
     "unknown server": ('server = "granian"', 'server = "quick"',
         "cases[0]: found…; allowed: names that are declared; there is no 'quick'"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',

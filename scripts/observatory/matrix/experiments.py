@@ -16,13 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from duetbench.app import request_lines
 from duetbench.app.declarations import mistake, read_toml, validate
 from duetbench.app.servers import misfit
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
+from duetbench.core.model import Case, Endpoint, Load, Profile
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.schema import (
@@ -206,12 +206,12 @@ def _load(table: LoadTable, values: Numbers, setting: Setting) -> Load:
         for name in ("rate", "duration", "timeout")
         if (text := getattr(table, name)) is not None
     }
-    connections = setting.get("connections")
-    if connections and table.model == "open":
+    load = Load(connections=count(table.connections, {**values, **numbers}), **numbers)
+    if (connections := setting.get("connections")) is None:
+        return load
+    if load.open:
         raise ValueError("of an open load as many connections as its rate and duration ask for")
-    if not connections:
-        connections = count(table.connections, {**values, **numbers})
-    return Load(connections=int(connections), **numbers)
+    return load.model_copy(update={"connections": int(connections)})
 
 
 def _texts(values: Mapping[str, Value]) -> dict[str, str]:
@@ -225,10 +225,6 @@ def _meaning(case: Case) -> str:
     """Return a key that is equal for cases that differ only in id, duration and timeout."""
     load = case.load.model_copy(update={"duration": 1.0, "timeout": 1.0})
     return case.model_copy(update={"id": "", "load": load}).model_dump_json()
-
-
-class _AppsSettings(Frozen):
-    stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
 
 def load_stacks(root: Path) -> dict[str, StackSpec]:
@@ -245,8 +241,10 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
             "application"
         )
     document: dict[str, Any] = read_toml(file)
-    table = document.get("tool", {}).get("duetbench", {})
-    declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
+    declared = {
+        name: validate(StackSpec, table, str(file), table=f"tool.duetbench.stacks.{name}")
+        for name, table in document.get("tool", {}).get("duetbench", {}).get("stacks", {}).items()
+    }
     groups = document.get("dependency-groups", {})
     every = tuple(declared_interpreters.load().interpreters)
     used = {python for spec in declared.values() for python in spec.interpreters}

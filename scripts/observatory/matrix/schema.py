@@ -7,7 +7,7 @@ and the case's axes.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from simpleeval import InvalidExpression, SimpleEval
@@ -73,20 +73,13 @@ class EndpointTable(Frozen):
 class LoadTable(Frozen):
     """One kind of load. Its numbers may use parameters and axes; connections also the others."""
 
-    model: Literal["closed", "paced", "open"] = Field(
-        description="closed: each connection sends as soon as it has its answer. paced: a rate, "
-        "but at most `connections` in flight. open: a rate whatever the server does."
-    )
+    model: object = None  # of the anchor's revision; it follows from the others
     connections: Formula
-    rate: Formula | None = None
+    rate: Formula | None = Field(
+        default=None, description="None: each connection sends as soon as it has its answer."
+    )
     duration: Formula
     timeout: Formula
-
-    @model_validator(mode="after")
-    def _rated(self) -> Self:
-        if (self.rate is None) != (self.model == "closed"):
-            raise ValueError("a rate belongs to paced and open loads, and to them only")
-        return self
 
 
 class CasesTable(Frozen):
