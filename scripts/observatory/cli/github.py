@@ -22,8 +22,7 @@ from observatory.store import kinds
 from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, missing
 from observatory.store.points import Points
-from observatory.trend.quotes import quotes
-from observatory.trend.releases import judged
+from observatory.trend.releases import judged, quotes
 from observatory.trend.table import tables
 
 _COMPARISON: Final = "comparison"

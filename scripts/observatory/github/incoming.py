@@ -43,7 +43,6 @@ _LIST: Final = "asv/benchmarks.json"  # of the code's suites, with which it is p
 Locks = Mapping[str, StackRecord]
 """The locks of a checkout, by stack, with the packages of every platform."""
 
-
 _NO_LOCK: Final = StackRecord(name="", digest="none", packages={})
 
 

@@ -15,8 +15,7 @@ from duetbench.core.text import short
 from observatory.show import addresses
 from observatory.show.quoting import finding_of
 from observatory.store.change import Change
-from observatory.trend.quotes import quote_of
-from observatory.trend.releases import Key, ReleaseEffect
+from observatory.trend.releases import Key, ReleaseEffect, quote_of
 
 PAUSE: Final = 1.0
 """Seconds between two writes of issues, as GitHub asks."""

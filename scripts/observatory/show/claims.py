@@ -25,6 +25,7 @@ from duetbench.core.units import Formatter, Interval, significant, student
 from duetbench.load.summary import ENOUGH_LAUNCHES, RunSummary
 from duetbench.report import formats
 from observatory.matrix.published import Published, Shape
+from observatory.store.points import interval
 
 _OWN: Final = 4  # pairs from which on only their own scatter counts
 
@@ -122,7 +123,7 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
     if freedom:
         squares = number * values.var() + len(sides) * sum(len(log) * log.var() for log in kin)
         half = student(freedom) * math.sqrt(squares / freedom / number)
-        ours = Interval.of_log(values.mean(), half, number)
+        ours = interval(values.mean(), half, number)
     means = zip(sides, logs.mean(axis=0), strict=True)
     figures = " against ".join(side.format(math.exp(log)) for side, log in means)
     often = f"over {number} {samples}" if number > 1 else "measured once"
@@ -136,7 +137,7 @@ def over(base: Interval, head: Interval) -> Interval:
     if not base.ends or not head.ends:
         return Interval(ratio, n=number)
     halves = (math.log(high / low) / 2 for low, high in (base.ends, head.ends))
-    return Interval.of_log(math.log(ratio), math.hypot(*halves), number)
+    return interval(math.log(ratio), math.hypot(*halves), number)
 
 
 def served(

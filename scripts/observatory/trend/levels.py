@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from duetbench.core.units import Interval
-from observatory.store.points import NORMAL
+from observatory.store.points import NORMAL, interval
 
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that
@@ -68,7 +68,7 @@ class Rise(NamedTuple):
 
     @property
     def ratio(self) -> Interval:
-        return Interval.of_log(self.height, NORMAL * self.error)
+        return interval(self.height, NORMAL * self.error)
 
     @property
     def single(self) -> float:

@@ -153,7 +153,7 @@ def _package(site: Site, name: str) -> Context:
 
 
 def _release(site: Site, quote: ReleaseEffect) -> Context:
-    caused = [record for record in site.changes if record.blames(*quote.key)]
+    caused = [r for r in site.changes if quote.key in {(x.package, x.version) for x in r.releases}]
     own = [record for record in caused if site.quote(record) == quote]
     alone = next((record for record in caused if len(record.releases) == 1), None)
     starts = ("--start", "--profile", "nightly") if quote.metric == START else ()

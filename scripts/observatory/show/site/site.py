@@ -20,9 +20,8 @@ from observatory.show.experiments import Section
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change
-from observatory.trend.quotes import quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import Key, ReleaseEffect, Result, judged
+from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quote_of, quotes
 from observatory.trend.table import Table
 
 V = TypeVar("V")
