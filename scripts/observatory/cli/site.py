@@ -15,7 +15,6 @@ from observatory.matrix.checkout import Checkout
 from observatory.show import findings
 from observatory.show.site import build
 from observatory.show.site.site import Site
-from observatory.trend import reading
 
 FOLDER: Final = "site"
 """Folder of the checkout; git ignores it."""
@@ -66,13 +65,13 @@ def findings_command(
     Uses comparisons, the newest runs of each machine and profile, and asv's results.
     """
     project = Checkout.here()
-    site = Site(project.root, project.results, reading.read(project.results))
-    if not site.sources.runs:
+    site = Site(project.root, project.results)
+    if not site.runs:
         raise RecordError(
             f"{project.results}: no run has been recorded; make one: observatory measure --profile "
             "nightly"
         )
     links = {name: path.relative_to(site.results) for name, (_, path) in site.files.items()}
     write(findings.write_findings(site.experiments, links), output or STANDARD)
-    for problem in site.broken:
+    for problem in site.problems:
         errors().say(f"note: {problem}")

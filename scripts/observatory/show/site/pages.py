@@ -91,7 +91,7 @@ def sides(site: Site) -> Iterator[Page]:
 
 def _sides(site: Site) -> Context:
     newest: dict[tuple[str, str], Comparison] = {}
-    for record in site.sources.comparisons:  # of equal sides and cases the newest counts
+    for record in reversed(site.comparisons.values()):  # of equal sides and cases the newest counts
         if record.base.kind in {"interpreter", "setting"}:
             what = "Python " * (record.base.kind == "interpreter")
             title = f"{what}{record.base.label} → {record.head.label}"
@@ -179,9 +179,9 @@ def front(site: Site) -> Iterator[Page]:
 
 
 def _front(site: Site) -> Context:
-    trend = site.sources.tables
+    trend = [table for table in site.tables if not table.package]
     times = [table.files[-1].time for table in trend]
-    times += [int(utc(each.run.started).timestamp()) for each in site.sources.runs[-1:]]
+    times += [int(utc(each.run.started).timestamp()) for each in site.runs[-1:]]
     newest = next((quote.when for quote in site.quotes.values()), None)
     year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
     case = headline_case(site)
@@ -197,7 +197,7 @@ def _front(site: Site) -> Context:
         "slower": len({site.story(change) for change in worse}),
         "rows": sorted(year, key=lambda quote: -quote.size)[:_DRAWN],
         "story": story,
-        "problems": (*site.sources.problems, *site.broken),
+        "problems": site.problems,
     }
 
 
