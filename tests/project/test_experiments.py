@@ -13,8 +13,13 @@ from duetbench.core.model import Case, Profile
 from goldens import assert_golden
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
-from observatory.matrix.experiments import Experiment, load_experiments
-from observatory.matrix.schema import PROFILES, StackSpec, evaluate
+from observatory.matrix.experiments import (
+    PROFILES,
+    Experiment,
+    StackSpec,
+    evaluate,
+    load_experiments,
+)
 from repos import write
 
 PYTHONS = {

@@ -31,7 +31,7 @@ _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 def keep(
     github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, ReleaseEffect]
 ) -> list[str]:
-    """Open and close the repository's issues of confirmed changes, the newest change first.
+    """Open and close the repository's issues of confirmed changes, which are the newest first.
 
     An issue that somebody has closed stays closed. What is more than `MOST` is left to the next
     call. `quotes`: the size of each release. Returns a sentence on each issue. Raises ServiceError.
@@ -44,7 +44,7 @@ def keep(
         if (values := marker_values(_ISSUE, issue["body"]))
     }
     sentences, opened = list[str](), 0
-    for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
+    for record in records:
         issue = issues.get(_KEY.format(record))
         title, body = text(record, site, quotes)
         if record.status == "open" and issue is None and opened < MOST:

@@ -24,8 +24,13 @@ from duetbench.host import git, paths
 from duetbench.host.console import Narrator
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import Declared
-from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
-from observatory.matrix.schema import FILE, PUBLISHED
+from observatory.matrix.experiments import (
+    FILE,
+    PUBLISHED,
+    Experiment,
+    load_experiments,
+    load_stacks,
+)
 from observatory.store.points import Name
 
 

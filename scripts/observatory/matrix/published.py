@@ -17,8 +17,8 @@ from duetbench.app.declarations import read_toml, validate
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
-from observatory.matrix.schema import FILE as EXPERIMENT
-from observatory.matrix.schema import PUBLISHED as FILE
+from observatory.matrix.experiments import FILE as EXPERIMENT
+from observatory.matrix.experiments import PUBLISHED as FILE
 
 SUITES: Final = "benchmarks"
 
