@@ -5,7 +5,7 @@ import math
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from rich.text import Text
 from typer import Exit, Option
@@ -26,13 +26,7 @@ from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator
 from duetbench.judge.duet_loop import Reporter
 from duetbench.load import runner
-from observatory.cli.options import (
-    PLAN,
-    SELECT,
-    ProfileOption,
-    ResultsOption,
-    SelectOption,
-)
+from observatory.cli.options import SELECT, ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published
 from observatory.matrix.sides import unmeasurable
@@ -42,6 +36,10 @@ from observatory.store.night import NightPlan, assignment
 from observatory.store.points import Points
 from observatory.trend import anchored
 from observatory.trend.anchored import Effort, Wanted
+
+_PLAN: Final = Option(
+    "--plan", metavar="FILE", help="Measure this machine's shard of a night (`observatory plan`)."
+)
 
 
 def plan_command(
@@ -96,7 +94,7 @@ def measure_command(
     select: SelectOption = None,
     launches: LaunchesOption = None,
     results: ResultsOption = None,
-    file: Annotated[Path | None, Option("--plan", metavar="FILE", help=PLAN)] = None,
+    file: Annotated[Path | None, _PLAN] = None,
 ) -> None:
     """Measure experiments: launch each case's server, load it, and record the figures.
 
@@ -125,7 +123,7 @@ def measure_command(
 
 
 def anchor_command(
-    file: Annotated[Path, Option("--plan", metavar="FILE", help=PLAN)],
+    file: Annotated[Path, _PLAN],
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
     results: ResultsOption = None,
 ) -> None:

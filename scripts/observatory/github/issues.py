@@ -4,7 +4,6 @@ The hidden first line of an issue (`comments.marker`) names the change.
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from duetbench.ci import api
@@ -61,9 +60,7 @@ def keep(
     return sentences
 
 
-def text(
-    record: Change, site: str, quotes: Mapping[Key, ReleaseEffect] = MappingProxyType({})
-) -> tuple[str, str]:
+def text(record: Change, site: str, quotes: Mapping[Key, ReleaseEffect]) -> tuple[str, str]:
     """Return the title and body of a change's issue: the finding, and where its evidence is.
 
     `granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`

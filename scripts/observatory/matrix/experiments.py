@@ -170,14 +170,6 @@ def evaluate(formula: str, values: Mapping[str, float]) -> float:
     return number
 
 
-def count(formula: str, values: Mapping[str, float]) -> int:
-    """Evaluate a formula that gives a whole number, 1 or more; raises ValueError."""
-    number = evaluate(formula, values)
-    if number < 1 or not number.is_integer():
-        raise ValueError(f"{formula!r} = {number:g}, which is to be a whole number, 1 or more")
-    return int(number)
-
-
 Value = str | float
 Numbers = Mapping[str, float]
 Setting = Mapping[str, str | int]
@@ -308,10 +300,8 @@ class Experiment:
             experiment=self.name,
             endpoint=self._endpoint(texts["endpoint"], table, numbers),
             **{name: texts[name] for name in ("python", "stack", "server", "loop")},
-            **{name: count(str(numbers[name]), {}) for name in _COUNTS if name in numbers},
-            slots=None
-            if math.isinf(evaluate(table.slots, numbers))
-            else count(table.slots, numbers),
+            **{name: numbers[name] for name in _COUNTS if name in numbers},
+            slots=None if math.isinf(slots := evaluate(table.slots, numbers)) else slots,
             load=_load(self.declaration.loads[texts["load"]], numbers, setting),
             cores=block.cores,
             env={
@@ -345,7 +335,7 @@ def _load(table: LoadTable, values: Numbers, setting: Setting) -> Load:
         for name in ("rate", "duration", "timeout")
         if (text := getattr(table, name)) is not None
     }
-    load = Load(connections=count(table.connections, {**values, **numbers}), **numbers)
+    load = Load(connections=evaluate(table.connections, {**values, **numbers}), **numbers)
     if (connections := setting.get("connections")) is None:
         return load
     if load.open:

@@ -137,7 +137,7 @@ def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) 
     rows: dict[tuple[str, ...], dict[SuiteColumn, Reading]] = {}
     readings = snapshot.of(table.benchmark)
     for reading in readings:
-        key = tuple(reading.param[name] for name in table.keys) or (_label(reading),)
+        key = tuple(reading.params[name] for name in table.keys) or (_label(reading),)
         for column in table.columns:
             if column.python == reading.python and column.stack in {None, reading.stack}:
                 rows.setdefault(key, {})[column] = reading
@@ -168,8 +168,5 @@ def _reading(suite: SuiteDeclaration, reading: Reading | None) -> Cell:
 
 def _label(reading: Reading) -> str:
     """Describe a benchmark and its parameters: `validate: 20, json` rather than asv's name."""
-    *_, kind, function = reading.benchmark.split(".")
-    if kind == reading.benchmark.partition(".")[0]:  # a function of the module, in no class
-        kind = function.partition("_")[2].replace("_", " ")
-    values = ", ".join(value for _, value in reading.params)
-    return f"{kind.lower()}: {values}" if values else kind.lower()
+    kind, values = reading.benchmark.split(".")[-2].lower(), ", ".join(reading.params.values())
+    return f"{kind}: {values}" if values else kind

@@ -153,7 +153,7 @@ class Site:
     @cached_property
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
-        suites, inside = read_suites(self.root), asv_results.read(self.results / "asv", [])
+        suites, inside = read_suites(self.root), asv_results.read(self.results, [])
         declared = sorted({*self.published, *(suite.page for suite in suites if suite.page)})
         measured = {case.case.experiment for run in self.runs for case in run.cases.values()}
         rest = (self.runs, self.published, suites, inside, [*reversed(self.comparisons.values())])
