@@ -117,7 +117,7 @@ def test_commands_of_the_pages_are_there() -> None:
 
 
 def test_the_reference_is_what_the_registries_say() -> None:
-    assert TEXTS[reference.PAGE] == reference.reference(), "run observatory reference"
+    assert (page := TEXTS[reference.PAGE]) == reference.reference(page), "run observatory reference"
 
 
 @pytest.mark.thorough

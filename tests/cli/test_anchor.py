@@ -13,7 +13,6 @@ from duetbench.host import files, paths
 from duetbench.judge.preparation import resolve
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
-from observatory.matrix.anchor import anchor_file
 from observatory.matrix.checkout import Checkout
 from observatory.store import points
 from observatory.store.night import NightPlan
@@ -110,7 +109,7 @@ def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
     assert lacking == dict.fromkeys((f"{case}/two" for case in CASES), "the anchor lacks it")
 
     # One whose duets were others is refused.
-    old, log = anchor_file(scene.root).read_text(), [*scene.instruments.duet_log]
+    old, log = Checkout(scene.root).anchor_file.read_text(), [*scene.instruments.duet_log]
     other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
     commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
     result = scene.measure()

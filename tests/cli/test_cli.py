@@ -73,7 +73,7 @@ def test_a_verb_imports_its_own_module() -> None:
     assert (output, own(imported)) == (f"{__version__}\n", set())
     assert not imported & {"pydantic", "rich"}
     imported = start("observatory", "lock", "--help")[1]
-    assert own(imported) == {"lock"}
+    assert own(imported) == {"setup"}
     assert not imported & {"asv", "httpx", "jinja2", "numpy", "scipy"}
 
 

@@ -50,10 +50,10 @@ def test_a_bad_file_costs_itself_alone(
         named = {"env_name": whole["env_name"].replace("current", stack), "results": content}
         place.with_name(f"{place.name}.json").write_text(json.dumps({**whole, **named}))
     faults = list[str]()
-    asv_results.read(asv, faults)
+    asv_results.read(results, faults)
     words = ("be a valid list", "a figure beyond 1e+18, found inf", "by its content")
     assert all(text in fault for text, fault in zip(words, faults, strict=True)), faults
-    points, run = sites.build_site(tmp_path)
+    run, points = sites.build_site(tmp_path)
     assert points.startswith("points/")
     assert run.startswith(f"runs/{MACHINES[1].id}/2026/")
     assert "expected throughput to be" in run

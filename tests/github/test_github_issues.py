@@ -110,7 +110,7 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
     )
-    title, body = issues.text(hostile, SITE)
+    title, body = issues.text(hostile, SITE, {})
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
         assert part not in body
         assert part not in title

@@ -57,7 +57,7 @@ class Repository:
 
     def figures(self, commit: str, python: str) -> dict[str, float | None]:
         """What a commit's benchmarks have given with an interpreter, by their names."""
-        of_all = asv_results.read(self.root / "results" / "asv")
+        of_all = asv_results.read(self.root / "results")
         (snapshot,) = (each for each in of_all if each.commit == commit)
         return {r.benchmark: r.value for r in snapshot.readings if r.python == python}
 
@@ -211,7 +211,7 @@ def test_the_command_keeps_what_it_measured_and_what_failed(
     result = invoke(capsys, monkeypatch, words)
     suite.write_text(right, "utf-8")
     assert result.code == 0, result  # what failed is a result, too
-    (snapshot,) = asv_results.read(tmp_path / "kept" / "asv")
+    (snapshot,) = asv_results.read(tmp_path / "kept")
     assert snapshot.commit == git(repository.root, "rev-parse", "HEAD")
     figures = {(r.benchmark, r.python): r.value for r in snapshot.readings}
     assert figures == {

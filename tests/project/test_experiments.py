@@ -13,8 +13,13 @@ from duetbench.core.model import Case, Profile
 from goldens import assert_golden
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
-from observatory.matrix.experiments import Experiment, load_experiments
-from observatory.matrix.schema import PROFILES, StackSpec, evaluate
+from observatory.matrix.experiments import (
+    PROFILES,
+    Experiment,
+    StackSpec,
+    evaluate,
+    load_experiments,
+)
 from repos import write
 
 PYTHONS = {
@@ -49,13 +54,11 @@ floor = "2 * wait"
 slots = "3 if gil else inf"
 
 [loads.closed]
-model = "closed"
 connections = "c"
 duration = "seconds"
 timeout = 60
 
 [loads.paced]
-model = "paced"
 connections = "min(c, 10)"
 rate = "c / 2"
 duration = 7
@@ -128,8 +131,6 @@ MISTAKES = {
         "endpoints.nap.slotted: found 'slotted'; allowed: only the keys that…explains"),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
-    "closed load with a rate": ('model = "paced"', 'model = "closed"',
-        "loads.paced: found 'a table'; allowed: a rate belongs…and open loads, and to them only"),
     "unknown server": ('server = "granian"', 'server = "quick"',
         "cases[0]: found…; allowed: names that are declared; there is no 'quick'"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',

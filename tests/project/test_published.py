@@ -11,8 +11,8 @@ from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Profile
 from duetbench.load.summary import summarise
+from observatory.matrix.experiments import PROFILES
 from observatory.matrix.published import load_published
-from observatory.matrix.schema import PROFILES
 from observatory.show import tables
 from observatory.show.claims import check
 from repos import write

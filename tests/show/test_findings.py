@@ -15,7 +15,7 @@ from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Run
 from duetbench.load.summary import summarise
-from observatory.cli.findings import findings_command
+from observatory.cli.site import findings_command
 from observatory.matrix.published import Published
 from observatory.show.claims import Answer, check
 from observatory.show.findings import write_run

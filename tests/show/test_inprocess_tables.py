@@ -22,12 +22,12 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
     results = inside()
     results["results"][NAME][0][2] = math.nan
     write(tmp_path, results)
-    (snapshot,) = asv_results.read(tmp_path / "asv")
+    (snapshot,) = asv_results.read(tmp_path)
     assert (snapshot.machine, snapshot.commit) == (MACHINES[0].id, COMMIT)
     assert "2 cores" in snapshot.described
     first, failed = snapshot.of("gil.Cpu")
     assert (first.python, first.stack, first.unit) == ("3.14", "current", "seconds")
-    assert first.param == {"mode": "serial", "tasks": "1"}
+    assert first.params == {"mode": "serial", "tasks": "1"}
     assert (first.value, first.samples) == (0.6, (0.5, 0.7))
     assert first.spread == pytest.approx(0.05 / 0.6)
     assert (failed.value, failed.spread, failed.samples) == (None, None, ())
@@ -42,6 +42,6 @@ def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: P
         results = inside(commit_hash=commit * 40, date=committed)
         results["results"][NAME][2:4] = version, DATE + hour
         write(tmp_path, results)
-    snapshots = asv_results.read(tmp_path / "asv")
+    snapshots = asv_results.read(tmp_path)
     assert [s.commit[0] for s in snapshots] == ["c", "b", "a", "d"]
     assert [s.commit[0] for s in snapshots if s.has("gil")] == ["b", "a", "d"]

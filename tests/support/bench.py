@@ -24,8 +24,7 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, result_files
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.experiments import Experiment
-from observatory.matrix.schema import PROFILES
+from observatory.matrix.experiments import PROFILES, Experiment
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0

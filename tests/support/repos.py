@@ -36,7 +36,6 @@ path = "/"
 expect = { content_type = "text/plain", text = "right" }
 
 [loads.closed]
-model = "closed"
 connections = 8
 duration = "seconds"
 timeout = 10

@@ -27,7 +27,6 @@ from observatory.show.site.pages import KINDS
 from observatory.show.site.site import Site
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import CasePoints, Points
-from observatory.trend import reading
 from observatory.trend.table import Table, tables
 
 Record = TypeVar("Record", bound=Artefact)
@@ -284,7 +283,7 @@ def build(folder: Path) -> Path:
 def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
-    return Site(paths.project_root(), results, reading.read(results))
+    return Site(paths.project_root(), results)
 
 
 def texts(site: Site) -> Mapping[str, str]:

@@ -19,7 +19,6 @@ from duetbench.host import paths
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from fake_sessions import SilentReporter, side
-from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.store.points import Points
 from observatory.trend import backfill
@@ -64,7 +63,7 @@ CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 def run(instruments: Given, **precision: Any) -> Points:
     """Measure the cases of one stack, of which nothing is prepared."""
-    anchor = load_anchor(paths.project_root())
+    anchor = Checkout.here().anchor
     wanted = Wanted("later", datetime(2026, 11, 1, tzinfo=UTC))
     sides = side("anchor", CASES), side("later", CASES)
     effort = Effort(**{"least": 3, "most": 5, **precision})
@@ -157,7 +156,7 @@ def test_releases_are_found_by_few_questions() -> None:
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
     """As it declares them itself, whatever its commit called its settings and variables."""
     root = paths.project_root()
-    anchor = load_anchor(root)
+    anchor = Checkout(root).anchor
     with revisions.copies() as copies:
         state = revisions.resolve(root, anchor.commit)
         place = Checkout(revisions.lay_out(root, state, copies))

@@ -13,7 +13,6 @@ from duetbench.host.console import Console
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import ProfileOption, ResultsOption, SelectOption
-from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.store.points import Points
 from observatory.trend import backfill
@@ -55,7 +54,7 @@ def backfill_command(
     first, last = since.date(), (until or datetime.now(UTC)).date()
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
-    anchor, measured = load_anchor(checkout.root), list[Points]()
+    anchor, measured = checkout.anchor, list[Points]()
     wanted = [backfill.of_day(when) for when in backfill.dates(first, last)]
     if releases is not None:
         with reporter.step(f"releases of {releases}", "asking the index") as tick:

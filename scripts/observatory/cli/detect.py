@@ -16,8 +16,11 @@ from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import ResultsOption, report
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
+from observatory.store import kinds
 from observatory.store.change import Candidates, Change
-from observatory.trend import candidates, confirm, reading
+from observatory.store.points import Points
+from observatory.trend import candidates, confirm
+from observatory.trend.table import tables
 
 
 def detect_command(
@@ -32,18 +35,21 @@ def detect_command(
     are candidates: one per change of a stack. Changes that were undone are closed there.
     """
     results = results or Checkout.here().results
-    sources = reading.read(results)
-    for problem in sources.problems:
+    problems = list[str]()
+    every = tables(kinds.read_all(Points, results, problems))
+    dated = [table for table in every if not table.package]
+    known = sorted(kinds.read_all(Change, results, problems), key=lambda each: each.when)
+    if not dated:
+        problems.append("there are no points against an anchor, and nothing else is searched")
+    for problem in problems:
         errors().say(f"note: {problem}")
-    if not sources.tables:
-        errors().say("note: there are no points against an anchor, and nothing else is searched")
-    detected = candidates.detect(sources.tables, sources.changes)
-    undone = confirm.close(sources.changes)
+    detected = candidates.detect(dated, known)
+    undone = confirm.close(known)
     for record in undone:
         files.save(results, record)
     files.write(output, detected)
     concerned = {candidate.series.machine for candidate in detected.candidates}
-    machines = sorted(concerned & candidates.present(sources.tables))
+    machines = sorted(concerned & candidates.present(dated))
     actions.outputs({"machines": json.dumps(machines)})
     lines = [f"closed: {record.id}: {record.note}" for record in undone]
     for candidate in detected.candidates:

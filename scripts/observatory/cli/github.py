@@ -18,13 +18,10 @@ from duetbench.host.console import Console, write_summary
 from observatory.cli.options import ResultsOption, report
 from observatory.github import incoming, issues, requests, sandbox
 from observatory.matrix.checkout import Checkout
+from observatory.show.site.site import Site
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change
+from observatory.store.change import Candidates
 from observatory.store.night import NightPlan, missing
-from observatory.store.points import Points
-from observatory.trend.quotes import quotes
-from observatory.trend.releases import judged
-from observatory.trend.table import tables
 
 _COMPARISON: Final = "comparison"
 
@@ -153,12 +150,11 @@ def announce_command(results: ResultsOption = None) -> None:
     Needs GITHUB_TOKEN with issues: write. Exit code 0: done. 1: a record cannot be read. 4: GitHub
     could not be reached.
     """
-    problems: list[str] = []
-    folder = results or Checkout.here().results
-    records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
-    sizes = quotes(judged(tables(kinds.read_all(Points, folder, []))), records)
+    checkout = Checkout.here()
+    site = Site(checkout.root, (results or checkout.results).absolute())
+    records, problems = site.changes, site.problems
     with GitHub(os.environ) as github:
-        lines = issues.keep(github, records, _site(github), sizes)
+        lines = issues.keep(github, records, _site(github), site.quotes)
     report([*lines, *problems] or ["no news"], "### Changes")
     if problems:
         raise Exit(1)

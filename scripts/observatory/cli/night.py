@@ -1,10 +1,11 @@
-"""`observatory plan` and `measure`: share a night's cases out, and measure a machine's share."""
+"""`observatory plan`, `measure` and `anchor`: share a night's cases out, and measure a share."""
 
 import json
+import math
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from rich.text import Text
 from typer import Exit, Option
@@ -13,6 +14,9 @@ from duetbench.ci import actions
 from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
     LaunchesOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
     machine,
     repository,
 )
@@ -20,21 +24,22 @@ from duetbench.core.errors import NothingMeasuredError
 from duetbench.core.units import utc_now
 from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator
+from duetbench.judge.duet_loop import Reporter
 from duetbench.load import runner
-from observatory.cli.options import (
-    PLAN,
-    SELECT,
-    ProfileOption,
-    ResultsOption,
-    SelectOption,
-)
-from observatory.matrix.anchor import anchor_file, load_anchor
+from observatory.cli.options import SELECT, ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published
 from observatory.matrix.sides import unmeasurable
 from observatory.show import findings
 from observatory.store import night as nights
 from observatory.store.night import NightPlan, assignment
+from observatory.store.points import Points
+from observatory.trend import anchored
+from observatory.trend.anchored import Effort, Wanted
+
+_PLAN: Final = Option(
+    "--plan", metavar="FILE", help="Measure this machine's shard of a night (`observatory plan`)."
+)
 
 
 def plan_command(
@@ -71,7 +76,7 @@ def plan_command(
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, checkout.settings.fleet)
     commit, _ = git.revision(root)
-    anchor = load_anchor(root).name if anchor_file(root).is_file() else None
+    anchor = checkout.anchor.name if checkout.anchor_file.is_file() else None
     name = files.result_id(utc_now(), plan.profile, commit)
     night = NightPlan(id=name, commit=commit, anchor=anchor, shards=shards)
     files.write(output, night)
@@ -89,7 +94,7 @@ def measure_command(
     select: SelectOption = None,
     launches: LaunchesOption = None,
     results: ResultsOption = None,
-    file: Annotated[Path | None, Option("--plan", metavar="FILE", help=PLAN)] = None,
+    file: Annotated[Path | None, _PLAN] = None,
 ) -> None:
     """Measure experiments: launch each case's server, load it, and record the figures.
 
@@ -115,3 +120,39 @@ def measure_command(
         console.print(Text(findings.write_run(run, load_published(checkout.root))), soft_wrap=True)
     if of_tool.report(run, path, console) and not night:
         raise Exit(1)
+
+
+def anchor_command(
+    file: Annotated[Path, _PLAN],
+    budget: Annotated[str | None, budget_option("Stop after this time")] = None,
+    results: ResultsOption = None,
+) -> None:
+    """Measure this checkout against the anchor by duets: a point of every case's trend.
+
+    $ observatory plan --output night.json --select 'asgi-wsgi/*'
+    $ observatory anchor --plan night.json --budget 36m --results measured
+
+    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20; one whose
+    duets take 8 s or longer gets 3 to 5.
+
+    Exit code 0: cases have points, or the reason why not. 3: none has a point.
+    """
+    (night, shard), console = assignment(file), Console()
+    plan = shard.plan
+    checkout = Checkout.here(plan.profile)
+    folder, (commit, dirty) = results or checkout.results, git.revision(checkout.root)
+    files.require_room(folder)
+    clean_up(console)
+
+    def save(points: Points) -> None:  # what a sandbox hands out, whatever ends it
+        files.save(folder, night.mark(points, shard.number))
+
+    label = "the checkout" if dirty or not commit else commit[:8]
+    effort = Effort(seed=plan.seed, limit=budget_seconds(budget) or math.inf)
+    tonight = Wanted(label, datetime.now(UTC), checkout, commit)
+    cases = [case.id for case in plan.cases]
+    (points,) = anchored.measure(checkout, [tonight], cases, Reporter(console), effort, keep=save)
+    save(points)
+    console.say(f"{points}, in {folder / night.mark(points, shard.number).path}")
+    if not points.cases:
+        raise Exit(3)

@@ -28,8 +28,6 @@ ResultsOption = Annotated[
     Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
 ]
 
-PLAN: Final = "Measure this machine's shard of a night (`observatory plan`)."
-
 
 def report(lines: Collection[str], heading: str) -> None:
     """Print lines, and list them on the page of a workflow's run, as code: no text acts there."""

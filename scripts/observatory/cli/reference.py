@@ -1,6 +1,7 @@
-"""`observatory reference`: keys, metrics, flags and files as a page of Markdown."""
+"""`observatory reference`: exit codes, keys, metrics and flags as tables of a page of Markdown."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -18,76 +19,39 @@ from observatory.store import kinds
 
 PAGE: Final = "docs/reference.md"
 
-VARIABLES: Final = {
-    "DUETBENCH_ROOT": "The repository to measure; default: the one around the working folder.",
-    "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: it is built, in a checkout.",
-    "XDG_CACHE_HOME": "Parent of duetbench's cache; default: ~/.cache.",
-    "XDG_STATE_HOME": "Parent of logs, and of an application's results; default: ~/.local/state.",
-    "COLUMNS": "Width of tables; default: the terminal's, or 120 in files and pipes.",
-}
-"""Variables that users set, without those that duetbench passes to its own processes."""
-
 
 def reference_command() -> None:
-    """Write the reference page of docs/, and the JSON Schemas of results/, from the registries.
+    """Renew the tables of docs/reference.md, and the JSON Schemas of results/, by the registries.
 
     $ observatory reference
 
     They have the keys, metrics, flags and files of this version.
     """
     root = paths.project_root()
-    (root / PAGE).parent.mkdir(exist_ok=True)
-    write(reference(), root / PAGE)
+    write(reference((root / PAGE).read_text("utf-8")), root / PAGE)
     write(kinds.schema(Run), root / "results" / "schema.json")
     write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
-def reference() -> str:
-    """Return the page of the tool as Markdown."""
-    parts = [_HEAD, "## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
+def reference(page: str) -> str:
+    """Return the page with tables as the registries say; what else it says stays."""
     keys = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
-    parts += ["## Configuration keys", _KEYS, _table(("key", "value", "default", "meaning"), keys)]
-    parts += ["## Environment variables", _table(("variable", "meaning"), _named(VARIABLES))]
-    parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
     flags = ((f"`{flag}`", flag.kind, flag.meaning) for flag in FlagName)
-    parts += ["## Validity flags", _FLAGS, _table(("flag", "kind", "meaning"), flags)]
-    parts += ["## Files", _RECORDS]
-    return "\n\n".join(parts) + "\n"
+    for head, rows in (
+        (("code", "meaning"), EXIT_CODES.items()),
+        (("key", "value", "default", "meaning"), keys),
+        (("metric", "unit", "better", "limit", "judged", "meaning"), _metrics()),
+        (("flag", "kind", "meaning"), flags),
+    ):
+        table = [_row(row) for row in (head, ("---",) * len(head), *rows)]
+        old = rf"{re.escape(table[0])}(\|.*\n)+"
+        page = re.sub(old, "".join(table).replace("\\", r"\\"), page)
+    return page
 
 
-_HEAD: Final = """\
-# Reference
-
-`observatory reference` writes this page; do not edit it. Options are in `--help`, and
-words in the [glossary](glossary.md)."""
-
-_KEYS: Final = """\
-Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also options, or words
-of `--with`."""
-
-_RECORDS: Final = """\
-`-o FILE.json` writes a [run](../results/schema.json) or a
-[comparison](../results/comparison.schema.json): the schemas say what each key means."""
-
-_METRICS: Final = """\
-Values are in SI units. The column *judged* names the cases in which comparisons
-[judge a metric](decides.md#which-metrics-are-judged), by its [limit](glossary.md#limit)."""
-
-_COLUMNS: Final = ("metric", "unit", "better", "limit", "judged", "meaning")
-
-_FLAGS: Final = """\
-*void*: the launch has a reason and no figures. *disturbed*: figures are shown, and no verdict uses
-them unless most duets have the flag. *note*: shown beside the figures."""
-
-
-def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    cells = ([str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in lines)
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
-
-
-def _named(meanings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    return ((f"`{name}`", meaning) for name, meaning in meanings.items())
+def _row(cells: Iterable[object]) -> str:
+    texts = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(texts)} |\n"
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:

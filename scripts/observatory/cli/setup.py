@@ -1,14 +1,14 @@
-"""`observatory setup`: install all that the experiments need."""
+"""`observatory setup` and `lock`: install all that the experiments need, and renew it."""
 
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from duetbench.app import stacks
 from duetbench.cli import setup as of_tool
-from duetbench.host.console import Console, Narrator
+from duetbench.host.console import Console, Narrator, errors
 from observatory.matrix import declared_interpreters, source_builds
-from observatory.matrix.checkout import Checkout
+from observatory.matrix.checkout import Checkout, lock_stacks
 
 
 def setup_command(
@@ -39,3 +39,16 @@ def setup_command(
             is_new = stacks.make_environment(checkout.lock(name), located[python], narrator)
             parts[f"stack {name} for {python}"] = is_new
     of_tool.report(parts, narrator)
+
+
+def lock_command(
+    names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
+) -> None:
+    """Resolve stacks again, and write their locks; `git diff` shows which packages changed.
+
+    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3).
+
+    $ observatory lock current
+    """
+    project = Checkout.here()
+    lock_stacks(project, Narrator(errors()), names, project.cooldown())

@@ -1,4 +1,4 @@
-"""`observatory site`: results as pages for a browser."""
+"""`observatory site` and `findings`: results as pages for a browser, and as one of Markdown."""
 
 import shlex
 import time
@@ -7,12 +7,14 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, Narrator, duration
+from duetbench.host.console import STANDARD, Console, Narrator, duration, errors, write
 from observatory.cli.options import ResultsOption
 from observatory.matrix.checkout import Checkout
+from observatory.show import findings
 from observatory.show.site import build
+from observatory.show.site.site import Site
 
 FOLDER: Final = "site"
 """Folder of the checkout; git ignores it."""
@@ -48,3 +50,28 @@ def site_command(
     narrator.say(f"{output}: {pages} pages, in {passed}")
     folder = shlex.quote(str(output))
     narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")
+
+
+def findings_command(
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
+    ] = None,
+) -> None:
+    """Answer each experiment's statements, as Markdown.
+
+    $ observatory findings --output results/FINDINGS.md
+
+    Uses comparisons, the newest runs of each machine and profile, and asv's results.
+    """
+    project = Checkout.here()
+    site = Site(project.root, project.results)
+    if not site.runs:
+        raise RecordError(
+            f"{project.results}: no run has been recorded; make one: observatory measure --profile "
+            "nightly"
+        )
+    links = {name: path.relative_to(site.results) for name, (_, path) in site.files.items()}
+    write(findings.write_findings(site.experiments, links), output or STANDARD)
+    for problem in site.problems:
+        errors().say(f"note: {problem}")

@@ -21,6 +21,7 @@ from duetbench.core.model import Artefact, Run, StackRecord
 from duetbench.core.text import printable
 from duetbench.host import files
 from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
+from observatory.store.asv_results import LIST
 from observatory.store.change import Change
 from observatory.store.kinds import kind_of, parse
 from observatory.store.night import NightPlan
@@ -37,12 +38,9 @@ _CLOCKS: Final = timedelta(days=1)
 _MOST_OF_NIGHT: Final = 4_000_000
 """Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
 
-_LIST: Final = "asv/benchmarks.json"  # of the code's suites, with which it is published
-
 
 Locks = Mapping[str, StackRecord]
 """The locks of a checkout, by stack, with the packages of every platform."""
-
 
 _NO_LOCK: Final = StackRecord(name="", digest="none", packages={})
 
@@ -62,7 +60,8 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
             raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
         # A killed shard's run is kept as a partial one.
         names = {path: re.sub(r"\.partial\.json$", ".json", path) for path in files}
-        contents = {name: files[path] for path, name in names.items() if path != _LIST}
+        # The list is that of this code's suites, with which it is published.
+        contents = {name: files[path] for path, name in names.items() if path != LIST}
         values = [_stored(path, data, _OF_NIGHTS) for path, data in contents.items()]
         results = [value for value in values if isinstance(value, Run | Points)]
         if not results or len({type(value) for value in results}) < len(results):

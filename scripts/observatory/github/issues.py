@@ -4,7 +4,6 @@ The hidden first line of an issue (`comments.marker`) names the change.
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from duetbench.ci import api
@@ -15,8 +14,7 @@ from duetbench.core.text import short
 from observatory.show import addresses
 from observatory.show.quoting import finding_of
 from observatory.store.change import Change
-from observatory.trend.quotes import quote_of
-from observatory.trend.releases import Key, ReleaseEffect
+from observatory.trend.releases import Key, ReleaseEffect, quote_of
 
 PAUSE: Final = 1.0
 """Seconds between two writes of issues, as GitHub asks."""
@@ -32,7 +30,7 @@ _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 def keep(
     github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, ReleaseEffect]
 ) -> list[str]:
-    """Open and close the repository's issues of confirmed changes, the newest change first.
+    """Open and close the repository's issues of confirmed changes, which are the newest first.
 
     An issue that somebody has closed stays closed. What is more than `MOST` is left to the next
     call. `quotes`: the size of each release. Returns a sentence on each issue. Raises ServiceError.
@@ -45,7 +43,7 @@ def keep(
         if (values := marker_values(_ISSUE, issue["body"]))
     }
     sentences, opened = list[str](), 0
-    for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
+    for record in records:
         issue = issues.get(_KEY.format(record))
         title, body = text(record, site, quotes)
         if record.status == "open" and issue is None and opened < MOST:
@@ -62,9 +60,7 @@ def keep(
     return sentences
 
 
-def text(
-    record: Change, site: str, quotes: Mapping[Key, ReleaseEffect] = MappingProxyType({})
-) -> tuple[str, str]:
+def text(record: Change, site: str, quotes: Mapping[Key, ReleaseEffect]) -> tuple[str, str]:
     """Return the title and body of a change's issue: the finding, and where its evidence is.
 
     `granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`

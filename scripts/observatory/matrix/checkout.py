@@ -4,29 +4,34 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from duetbench.app import case_names, stacks
-from duetbench.app.declarations import read_pyproject, validate
+from duetbench.app.case_names import CaseName
+from duetbench.app.declarations import read_pyproject, read_toml, validate
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject, make_plan
 from duetbench.app.target import AS_DECLARED, Setting
-from duetbench.core.errors import HistoryError, UsageError
+from duetbench.core.errors import DuetbenchError, HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import git, paths
 from duetbench.host.console import Narrator
-from observatory.matrix import (
-    declared_interpreters,
-    titles,  # noqa: F401 - names of cases
-)
+from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import Declared
-from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
-from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
+from observatory.matrix.experiments import (
+    FILE,
+    PUBLISHED,
+    Experiment,
+    load_experiments,
+    load_stacks,
+)
+from observatory.store.points import Name
 
 
 class Settings(Frozen):
@@ -41,6 +46,18 @@ class Settings(Frozen):
         alias="cooldown-days",
         description="Days that a release has to be out before it is locked.",
     )
+
+
+class Anchor(Frozen):
+    """A frozen state of applications, locks and interpreters, to which points are relative.
+
+    It is a commit of this repository. Against another one trends begin again.
+    """
+
+    name: Name
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    since: date
+    protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,21 @@ class Checkout(Subject):
         table = read_pyproject(self.root).get("tool", {}).get("observatory", {})
         file = str(self.root / "pyproject.toml")
         return validate(Settings, table, file, table="tool.observatory")
+
+    @property
+    def anchor_file(self) -> Path:
+        """The file that declares its anchor."""
+        return self.code / "anchor.toml"
+
+    @property
+    def anchor(self) -> Anchor:
+        """Its anchor; raises UsageError if it has none, DeclarationError if it is invalid."""
+        if not self.anchor_file.is_file():
+            raise UsageError(
+                f"{self.anchor_file}: expected the anchor that points are measured against, found "
+                "none: declare one (docs/observatory/automation.md)"
+            )
+        return validate(Anchor, read_toml(self.anchor_file), str(self.anchor_file))
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -153,11 +185,7 @@ class Checkout(Subject):
         compared. Around the experiments is the harness, which both sides share.
         """
         first, *below = PurePosixPath(path).parts
-        if (
-            first != "apps"
-            or below[0] == "stacks"
-            or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}
-        ):
+        if first != "apps" or below[0] in {"stacks", "pyproject.toml", self.anchor_file.name}:
             return False
         if not (self.code / below[0] / FILE).is_file():
             return True
@@ -187,3 +215,30 @@ def lock_stacks(
             )
     for file, text in texts.items():
         stacks.write_lock(file, text)
+
+
+def topic_of(folder: str) -> str:
+    """Return the title of an experiment, or its folder's name if no title is declared."""
+    return _titles()[1].get(folder) or folder
+
+
+def _titles() -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
+    """Return what the checkout calls its cases and experiments, by their ids."""
+    try:
+        return _read_titles(paths.project_root())
+    except DuetbenchError:  # code that needs the declarations themselves reports what is wrong
+        return {}, {}
+
+
+@cache
+def _read_titles(root: Path) -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
+    experiments, cases = Checkout(root).experiments, {}
+    for experiment in experiments:
+        for case in chain.from_iterable(experiment.cases.values()):
+            if what := experiment.titles[case.id]:
+                stack = experiment.stacks[case.stack].title
+                cases[case.id] = case_names.build(case, f"{what} with {stack}" if stack else what)
+    return cases, {experiment.name: experiment.declaration.title for experiment in experiments}
+
+
+case_names.declared.append(lambda case: _titles()[0].get(case))  # noqa: PLW0108 - of that time

@@ -1,8 +1,10 @@
-"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile.
+"""The experiments: each `apps/*/experiment.toml` as types, with its cases in every profile.
 
 A declaration is expanded to cases, one per combination of its axes, and checked. A case id is the
 experiment's folder and the block's rendered template; nothing ever parses it. One id means one
 thing: between profiles, only duration and timeout may differ.
+
+A `Formula` is arithmetic such as `40 * workers`, over the profile's parameters and the case's axes.
 """
 
 import itertools
@@ -14,30 +16,159 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, model_validator
+from simpleeval import InvalidExpression, SimpleEval
 
 from duetbench.app import request_lines
-from duetbench.app.declarations import mistake, read_toml, validate
+from duetbench.app.declarations import (
+    Application,
+    HeaderName,
+    HeaderText,
+    Text,
+    mistake,
+    read_toml,
+    several,
+    validate,
+)
 from duetbench.app.servers import misfit
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
+from duetbench.core.model import (
+    Case,
+    Endpoint,
+    Expectation,
+    Frozen,
+    Interface,
+    Load,
+    Profile,
+)
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
-from observatory.matrix.schema import (
-    ALL,
-    FILE,
-    OPTIONAL,
-    PROFILES,
-    CasesTable,
-    Declaration,
-    EndpointTable,
-    LoadTable,
-    StackSpec,
-    count,
-    evaluate,
-)
+
+FILE: Final = "experiment.toml"
+PUBLISHED: Final = "published.toml"
+"""What only reports read of an experiment."""
+
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
+
+
+def _formula(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
+Names = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
+ALL: Final = ("all",)
+"""All interpreters that set-up installs by default and the block's stacks can be made for."""
+OPTIONAL: Final = ("optional",)
+"""The interpreters that are installed only for cases that use them."""
+Counts = Annotated[
+    tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(several), Field(min_length=1)
+]
+Steps = Annotated[tuple[float, ...], BeforeValidator(several), Field(min_length=1)]
+
+
+class StackSpec(Frozen):
+    """What a stack may declare beside its packages."""
+
+    title: str = Field(default="", description="Shown to readers; may be empty.")
+    interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
+
+
+class EndpointTable(Frozen):
+    """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
+
+    `request_lines` explains paths.
+    """
+
+    title: Text = Field(default="", description="Shown to readers; placeholders as in ids.")
+    app: Application
+    interface: Interface
+    factory: bool = False
+    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
+    path: Annotated[str, StringConstraints(pattern=r"^/")]
+    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
+    body: str = ""
+    expect: Expectation
+    floor: Formula = "0"
+    slots: Formula = "inf"
+    takes: Formula | None = None
+    ceiling: object = None  # of the anchor's revision, like the next two; nobody reads them
+    overlap: object = None
+    verify_only: object = None
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class LoadTable(Frozen):
+    """One kind of load. Its numbers may use parameters and axes; connections also the others."""
+
+    model: object = None  # of the anchor's revision; it follows from the others
+    connections: Formula
+    rate: Formula | None = Field(
+        default=None, description="None: each connection sends as soon as it has its answer."
+    )
+    duration: Formula
+    timeout: Formula
+
+
+class CasesTable(Frozen):
+    """A block of cases: all combinations of its axes; `pairs` move several of them together."""
+
+    id: Text = Field(description="Template: {endpoint}, {python}, … and any parameter.")
+    profiles: tuple[Profile, ...] = Field(min_length=1)
+    cores: Literal["split", "shared"]
+    endpoint: Names
+    python: Names
+    stack: Names
+    server: Names
+    loop: Names
+    load: Names
+    workers: Counts | None = None
+    threads: Counts | None = None
+    vary: dict[str, Steps] = Field(default_factory=dict)
+    pairs: tuple[dict[str, float], ...] = Field(default=({},), min_length=1)
+
+
+class Declaration(Frozen):
+    """A whole `experiment.toml`. Each block of cases is already merged over `defaults`."""
+
+    title: Text = Field(default="", description="Shown to readers; default: the folder's name.")
+    question: Text
+    source: dict[str, str] = Field(min_length=1, description="Its title, date and address.")
+    deviations: tuple[Text, ...] = ()
+    profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
+    endpoints: dict[str, EndpointTable] = Field(min_length=1)
+    loads: dict[str, LoadTable] = Field(min_length=1)
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    cases: tuple[CasesTable, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge_defaults(cls, raw: Any) -> Any:
+        defaults, cases = raw.get("defaults"), raw.get("cases")
+        if not (isinstance(defaults, dict) and isinstance(cases, list)):
+            return raw
+        merged = [{**defaults, **block} if isinstance(block, dict) else block for block in cases]
+        return {**raw, "cases": merged}
+
+
+def evaluate(formula: str, values: Mapping[str, float]) -> float:
+    """Evaluate arithmetic over `values`, with `min`, `max` and `inf`.
+
+    Raises ValueError if it is none, or gives no number from 0 on.
+    """
+    names = {**values, "inf": math.inf}
+    try:
+        number = float(SimpleEval(functions={"min": min, "max": max}, names=names).eval(formula))
+    except (InvalidExpression, SyntaxError, TypeError, ValueError, ArithmeticError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{formula!r}, which is a number over {[*names]}: {reason}") from error
+    if not number >= 0:  # or nan
+        raise ValueError(f"{formula!r} = {number:g}, which is to be 0 or more")
+    return number
+
 
 Value = str | float
 Numbers = Mapping[str, float]
@@ -169,10 +300,8 @@ class Experiment:
             experiment=self.name,
             endpoint=self._endpoint(texts["endpoint"], table, numbers),
             **{name: texts[name] for name in ("python", "stack", "server", "loop")},
-            **{name: count(str(numbers[name]), {}) for name in _COUNTS if name in numbers},
-            slots=None
-            if math.isinf(evaluate(table.slots, numbers))
-            else count(table.slots, numbers),
+            **{name: numbers[name] for name in _COUNTS if name in numbers},
+            slots=None if math.isinf(slots := evaluate(table.slots, numbers)) else slots,
             load=_load(self.declaration.loads[texts["load"]], numbers, setting),
             cores=block.cores,
             env={
@@ -206,12 +335,12 @@ def _load(table: LoadTable, values: Numbers, setting: Setting) -> Load:
         for name in ("rate", "duration", "timeout")
         if (text := getattr(table, name)) is not None
     }
-    connections = setting.get("connections")
-    if connections and table.model == "open":
+    load = Load(connections=evaluate(table.connections, {**values, **numbers}), **numbers)
+    if (connections := setting.get("connections")) is None:
+        return load
+    if load.open:
         raise ValueError("of an open load as many connections as its rate and duration ask for")
-    if not connections:
-        connections = count(table.connections, {**values, **numbers})
-    return Load(connections=int(connections), **numbers)
+    return load.model_copy(update={"connections": int(connections)})
 
 
 def _texts(values: Mapping[str, Value]) -> dict[str, str]:
@@ -225,10 +354,6 @@ def _meaning(case: Case) -> str:
     """Return a key that is equal for cases that differ only in id, duration and timeout."""
     load = case.load.model_copy(update={"duration": 1.0, "timeout": 1.0})
     return case.model_copy(update={"id": "", "load": load}).model_dump_json()
-
-
-class _AppsSettings(Frozen):
-    stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
 
 def load_stacks(root: Path) -> dict[str, StackSpec]:
@@ -245,8 +370,10 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
             "application"
         )
     document: dict[str, Any] = read_toml(file)
-    table = document.get("tool", {}).get("duetbench", {})
-    declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
+    declared = {
+        name: validate(StackSpec, table, str(file), table=f"tool.duetbench.stacks.{name}")
+        for name, table in document.get("tool", {}).get("duetbench", {}).get("stacks", {}).items()
+    }
     groups = document.get("dependency-groups", {})
     every = tuple(declared_interpreters.load().interpreters)
     used = {python for spec in declared.values() for python in spec.interpreters}

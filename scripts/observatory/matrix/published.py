@@ -7,7 +7,7 @@ in-process suite, which asv runs.
 """
 
 from collections.abc import Callable, Collection, Container
-from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final, Self
 
@@ -17,44 +17,22 @@ from duetbench.app.declarations import read_toml, validate
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
-from observatory.matrix.schema import FILE as EXPERIMENT
-from observatory.matrix.schema import PUBLISHED as FILE
+from observatory.matrix.experiments import FILE as EXPERIMENT
+from observatory.matrix.experiments import PUBLISHED as FILE
 
 SUITES: Final = "benchmarks"
 
-KeyValue = str | float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One property of a case: its heading, and how to read it."""
-
-    title: str
-    of: Callable[[Case], KeyValue]
-
-    def text(self, case: Case) -> str:
-        value = self.of(case)
-        if value is None:
-            return "—"
-        return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _floor(case: Case) -> str | None:
-    return units.seconds(case.endpoint.floor) if case.endpoint.floor else None
-
-
-KEYS: Final[dict[str, Key]] = {
-    "id": Key("case", lambda case: case.id.partition("/")[2]),
-    "endpoint": Key("endpoint", lambda case: case.endpoint.name),
-    "python": Key("Python", lambda case: case.python),
-    "stack": Key("stack", lambda case: case.stack),
-    "server": Key("server", lambda case: case.server),
-    "loop": Key("loop", lambda case: case.loop),
-    "workers": Key("workers", lambda case: case.workers),
-    "threads": Key("threads", lambda case: case.threads),
-    "users": Key("users", lambda case: case.load.connections),
-    "floor": Key("floor", _floor),
+KEYS: Final[dict[str, Callable[[Case], str | int | None]]] = {
+    "id": lambda case: case.id.partition("/")[2],
+    "endpoint": lambda case: case.endpoint.name,
+    "users": lambda case: case.load.connections,
+    "floor": lambda case: units.seconds(case.endpoint.floor) if case.endpoint.floor else None,
+    **{
+        name: attrgetter(name)
+        for name in ("python", "stack", "server", "loop", "workers", "threads")
+    },
 }
+"""Properties of a case that distinguish rows, and how to read them."""
 
 
 def _one_of(kind: str, names: Collection[str]) -> AfterValidator:

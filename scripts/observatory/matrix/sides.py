@@ -24,8 +24,7 @@ from duetbench.judge import preparation
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Pairs, Part, Scope
 from observatory.matrix import declared_interpreters
-from observatory.matrix.anchor import Anchor
-from observatory.matrix.checkout import Checkout
+from observatory.matrix.checkout import Anchor, Checkout
 
 
 def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:

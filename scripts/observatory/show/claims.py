@@ -11,7 +11,7 @@ cases of one endpoint and interpreter.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from duetbench.core.units import Formatter, Interval, significant, student
 from duetbench.load.summary import ENOUGH_LAUNCHES, RunSummary
 from duetbench.report import formats
 from observatory.matrix.published import Published, Shape
+from observatory.store.points import interval
 
 _OWN: Final = 4  # pairs from which on only their own scatter counts
 
@@ -121,7 +122,8 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
     ours = Interval(math.exp(values.mean()), n=number)
     if freedom:
         squares = number * values.var() + len(sides) * sum(len(log) * log.var() for log in kin)
-        ours = _between(ours, student(freedom) * math.sqrt(squares / freedom / number))
+        half = student(freedom) * math.sqrt(squares / freedom / number)
+        ours = interval(values.mean(), half, number)
     means = zip(sides, logs.mean(axis=0), strict=True)
     figures = " against ".join(side.format(math.exp(log)) for side, log in means)
     often = f"over {number} {samples}" if number > 1 else "measured once"
@@ -129,19 +131,13 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
     return Evidence(ours, words, samples, machine)
 
 
-def _between(ours: Interval, half: float) -> Interval:
-    """Give a ratio its interval, whose half on the scale of logarithms this is."""
-    factor = math.exp(half)
-    return replace(ours, low=ours.estimate / factor, high=ours.estimate * factor)
-
-
 def over(base: Interval, head: Interval) -> Interval:
     """Return one ratio over another, whose errors are independent."""
-    ours = Interval(head.estimate / base.estimate, n=min(base.n, head.n))
+    ratio, number = head.estimate / base.estimate, min(base.n, head.n)
     if not base.ends or not head.ends:
-        return ours
+        return Interval(ratio, n=number)
     halves = (math.log(high / low) / 2 for low, high in (base.ends, head.ends))
-    return _between(ours, math.hypot(*halves))
+    return interval(math.log(ratio), math.hypot(*halves), number)
 
 
 def served(

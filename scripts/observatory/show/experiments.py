@@ -7,23 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from itertools import chain
 from typing import Final
 
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
-from duetbench.core.model import Run
-from duetbench.host import result_files
-from duetbench.load.summary import CaseSummary, RunSummary, summarise
-from observatory.matrix import titles
+from duetbench.load.summary import CaseSummary, RunSummary
+from observatory.matrix.checkout import topic_of
 from observatory.matrix.published import Published, Shape, SuiteDeclaration
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Side, ratio
 from observatory.show.tables import FigureTable
-from observatory.store import kinds
 from observatory.store.asv_results import Snapshot
 
-_RECENT: Final = 8  # runs of a machine and profile that statements use
 _ONE_BY_ONE: Final = (
     "asv measures one environment after the other, so changes of the machine in the meantime are "
     "in the differences: a few per cent between interpreters or stacks decide nothing here"
@@ -32,7 +28,7 @@ _ONE_BY_ONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment, or one suite: of a run, or of everything that is stored.
+    """One experiment: of a run, or of everything that is stored.
 
     Attributes:
         measured: When and where asv measured a suite.
@@ -59,25 +55,8 @@ class Section:
         """The statement that holds here, or else what it is about."""
         if self.first and self.first.verdict == "holds":
             return self.first.shape.statement[:1].upper() + self.first.shape.statement[1:]
-        topic = titles.experiment(self.experiment)
+        topic = topic_of(self.experiment)
         return (topic if topic != self.experiment else self.question) or self.experiment
-
-
-def reference_runs(results: Path, problems: list[str]) -> list[RunSummary]:
-    """Read the newest runs of each machine and profile; say of each other why it is unreadable."""
-    groups: dict[tuple[str, str], list[Path]] = {}
-    for path in result_files.runs(results):
-        profile = path.name.partition("-")[2].partition("-")[0]
-        groups.setdefault((path.parent.parent.name, profile), []).append(path)
-    recent = [path for group in groups.values() for path in group[-_RECENT:]]
-    return kinds.read_each(
-        recent, lambda path: summarise(kinds.read_at(Run, results, path)), problems
-    )
-
-
-def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[str]:
-    """List the experiments: those with servers, and suites with a source."""
-    return sorted({*published, *(suite.page for suite in suites if suite.page)})
 
 
 def experiment(
@@ -90,7 +69,9 @@ def experiment(
 ) -> Section:
     """Return what runs and comparisons say of an experiment, then what its benchmarks do.
 
-    Tables are of the machine with most launches, and have the run with most of each case.
+    Tables are of the machine with most launches, and have the run with most of each case. Those of
+    a suite show the newest commit that has a figure. Its statements use all; some also use figures
+    of servers.
     """
     about, launches = published.get(name, Published()), Counter[str]()
     measured = [
@@ -106,16 +87,29 @@ def experiment(
     for run, case in measured:
         if run.run.machine.id == launches.most_common(1)[0][0]:
             best[case.id] = max(best.get(case.id, case), case, key=lambda summary: summary.measured)
-    inside = of_suites(snapshots, [suite for suite in suites if suite.page == name], own)
+    inside = [
+        (suite, known, drawn)
+        for suite in suites
+        if suite.page == name and (known := _most(snapshots, suite))
+        if (drawn := tables.of_suite(known[0], suite))
+    ]
+    answers = (
+        _answer(known, suite, shape, own) for suite, known, _ in inside for shape in suite.shapes
+    )
+    places = [_where(known[0]) for _, known, _ in inside]
+    notes = (
+        (f"measured {place}", _ONE_BY_ONE, *_different(suite.deviations))
+        for (suite, *_), place in zip(inside, places, strict=True)
+    )
     source = ". ".join(filter(None, (about.source, about.setting)))
     return Section(
         name,
-        next(filter(None, (about.question, *(each.question for each in inside))), ""),
-        next(filter(None, (source, *(each.source for each in inside))), ""),
-        (*claims.check(about, own, comparisons), *(a for each in inside for a in each.answers)),
-        (*tables.of_cases([*best.values()], about), *(t for each in inside for t in each.tables)),
-        (*about.notes, *_different(about.deviations), *(n for each in inside for n in each.notes)),
-        measured=inside[-1].measured if inside else "",
+        next(filter(None, (about.question, *(suite.question for suite, *_ in inside))), ""),
+        next(filter(None, (source, *(suite.source for suite, *_ in inside))), ""),
+        (*claims.check(about, own, comparisons), *answers),
+        (*tables.of_cases([*best.values()], about), *chain(*(drawn for *_, drawn in inside))),
+        (*about.notes, *_different(about.deviations), *chain(*notes)),
+        measured=places[-1] if places else "",
         runs=own,
     )
 
@@ -124,29 +118,11 @@ def _different(deviations: Iterable[str]) -> list[str]:
     return [f"Different from the source: {text}" for text in deviations]
 
 
-def of_suites(
-    snapshots: Sequence[Snapshot],
-    suites: Iterable[SuiteDeclaration],
-    runs: Sequence[RunSummary],
-) -> tuple[Section, ...]:
-    """Return one section per suite with figures, of the machine that measured it most often.
-
-    Tables show the newest commit that has a figure, statements use all; some statements also use
-    figures of servers in `runs`.
-    """
-    result = []
-    for suite in suites:
-        measured = [snapshot for snapshot in snapshots if snapshot.has(*suite.benchmarks)]
-        most = Counter(snapshot.machine for snapshot in measured).most_common(1)
-        measured = [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
-        if measured and (drawn := tables.of_suite(measured[0], suite)):
-            about = _where(measured[0])
-            notes = (f"measured {about}", _ONE_BY_ONE, *_different(suite.deviations))
-            answers = tuple(_answer(measured, suite, shape, runs) for shape in suite.shapes)
-            result.append(
-                Section(suite.title, suite.question, suite.source, answers, drawn, notes, about)
-            )
-    return tuple(result)
+def _most(snapshots: Sequence[Snapshot], suite: SuiteDeclaration) -> list[Snapshot]:
+    """Return the snapshots with figures of a suite, of the machine that measured it most often."""
+    measured = [snapshot for snapshot in snapshots if snapshot.has(*suite.benchmarks)]
+    most = Counter(snapshot.machine for snapshot in measured).most_common(1)
+    return [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
 
 
 def _where(snapshot: Snapshot) -> str:
@@ -181,10 +157,11 @@ def _answer(
 
 def _side(snapshots: Sequence[Snapshot], name: str) -> Side:
     """Collect the samples of a reading, of every commit."""
-    figures: dict[tuple[str, int], float] = {}
-    for snapshot in snapshots:
-        for reading in snapshot.readings:
-            if reading.id == name and reading.value is not None:
-                samples = enumerate(reading.samples or (reading.value,))
-                figures |= {(snapshot.commit, number): sample for number, sample in samples}
+    figures = {
+        (snapshot.commit, number): sample
+        for snapshot in snapshots
+        for reading in snapshot.readings
+        if reading.id == name and reading.value is not None
+        for number, sample in enumerate(reading.samples or (reading.value,))
+    }
     return Side(name, units.seconds, figures)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Run
@@ -28,10 +29,10 @@ otherwise, the reason says so. Published figures come from other machines, so on
 compared with them."""
 
 
-def write_findings(experiments: Mapping[str, Section], links: Mapping[str, str]) -> str:
+def write_findings(experiments: Mapping[str, Section], links: Mapping[str, Path]) -> str:
     """Write the findings: every answer, and tables with published figures.
 
-    `links`: address of each file of a run or a comparison, by its id.
+    `links`: place of each file of a run or a comparison below `results/`, by its id.
     """
     flat = [*experiments.values()]
     answers = [answer for section in flat for answer in section.answers]

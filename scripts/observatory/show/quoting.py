@@ -11,8 +11,7 @@ from duetbench.core.units import Interval
 from duetbench.report import changes, formats
 from duetbench.report.attribution import AttributionText
 from observatory.store.change import Change
-from observatory.trend.quotes import quote_of
-from observatory.trend.releases import MEMORY, Key, ReleaseEffect
+from observatory.trend.releases import MEMORY, Key, ReleaseEffect, quote_of
 
 _ARTICLES: Final = ("A ", "An ", "The ")
 

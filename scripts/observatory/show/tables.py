@@ -17,7 +17,6 @@ from duetbench.report import formats
 from duetbench.report.run import notes
 from observatory.matrix.published import (
     KEYS,
-    KeyValue,
     Published,
     SuiteColumn,
     SuiteDeclaration,
@@ -26,6 +25,7 @@ from observatory.matrix.published import (
 )
 from observatory.store.asv_results import Reading, Snapshot
 
+_HEADS: Final = {"id": "case", "python": "Python"}
 _FORMATS: Final = {"seconds": units.seconds, "bytes": units.size}
 
 
@@ -100,7 +100,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     )
     return FigureTable(
         layout.title,
-        tuple(KEYS[key].title for key in keys),
+        tuple(_HEADS.get(key, key) for key in keys),
         tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
         tuple(rows),
         tuple(filter(None, (layout.note, *notes(cases)))),
@@ -108,12 +108,13 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
 
 
 def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
-    return tuple(KEYS[key].text(case.case) for key in keys)
+    values = (KEYS[key](case.case) for key in keys)
+    return tuple(formats.MISSING if value is None else str(value) for value in values)
 
 
-def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, KeyValue]]:
+def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, str | int]]:
     """Sort by the keys: numbers by size, names by the alphabet."""
-    values = [KEYS[key].of(case.case) or 0 for key in keys]
+    values = [KEYS[key](case.case) or 0 for key in keys]
     return [(isinstance(value, str), value) for value in values]
 
 
@@ -136,7 +137,7 @@ def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) 
     rows: dict[tuple[str, ...], dict[SuiteColumn, Reading]] = {}
     readings = snapshot.of(table.benchmark)
     for reading in readings:
-        key = tuple(reading.param[name] for name in table.keys) or (_label(reading),)
+        key = tuple(reading.params[name] for name in table.keys) or (_label(reading),)
         for column in table.columns:
             if column.python == reading.python and column.stack in {None, reading.stack}:
                 rows.setdefault(key, {})[column] = reading
@@ -167,8 +168,5 @@ def _reading(suite: SuiteDeclaration, reading: Reading | None) -> Cell:
 
 def _label(reading: Reading) -> str:
     """Describe a benchmark and its parameters: `validate: 20, json` rather than asv's name."""
-    *_, kind, function = reading.benchmark.split(".")
-    if kind == reading.benchmark.partition(".")[0]:  # a function of the module, in no class
-        kind = function.partition("_")[2].replace("_", " ")
-    values = ", ".join(value for _, value in reading.params)
-    return f"{kind.lower()}: {values}" if values else kind.lower()
+    kind, values = reading.benchmark.split(".")[-2].lower(), ", ".join(reading.params.values())
+    return f"{kind}: {values}" if values else kind

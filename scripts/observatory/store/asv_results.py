@@ -1,6 +1,5 @@
 """asv's results as values: one reading per benchmark, parameters, interpreter and stack."""
 
-import ast
 import json
 import math
 from collections import defaultdict
@@ -14,7 +13,7 @@ from duetbench.host import files
 from observatory.store import kinds
 from observatory.store.asv_files import AsvResults, AsvRow
 
-LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
+LIST: Final = "asv/benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Reading:
     """One figure of one environment."""
 
     benchmark: str  # asv's name: module, class, function
-    params: tuple[tuple[str, str], ...]  # parameter → value, as text
+    params: Mapping[str, str]  # parameter → value, as text
     python: str
     stack: str
     unit: str  # asv's name: seconds, bytes, …
@@ -36,12 +35,8 @@ class Reading:
     @property
     def id(self) -> str:
         """Its benchmark, parameters, interpreter and stack: `gil.Cpu.time_tasks/4/py3.14/x`."""
-        values = (value for _, value in self.params)
+        values = self.params.values()
         return "/".join((self.benchmark, *values, f"py{self.python}", self.stack))
-
-    @property
-    def param(self) -> dict[str, str]:
-        return dict(self.params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,7 @@ class Snapshot:
 
 
 def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ...]:
-    """Read all of asv's `results_dir`, the newest commit first.
+    """Read all that asv has measured, the newest commit first.
 
     Unreadable files go to `problems`, and the rest is read; without `problems` the first of them
     raises RecordError. Only results of the listed benchmarks' versions count.
@@ -76,16 +71,10 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     listed = json.loads(files.contents(results / LIST))
     benchmarks = {name: about for name, about in listed.items() if isinstance(about, dict)}
     groups = defaultdict[tuple[str, str], list[AsvResults]](list)
-    paths = sorted(path for path in results.glob("*/*.json") if path.name != "machine.json")
-    for result in kinds.read_each(paths, _load, problems):
+    for result in kinds.read_all(AsvResults, results, problems):
         groups[result.params["machine"], result.commit_hash].append(result)
     snapshots = (_snapshot(of_commit, benchmarks) for of_commit in groups.values())
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
-
-
-def _load(path: Path) -> AsvResults:
-    place = f"asv/{path.parent.name}/{path.name}"
-    return kinds.parse(AsvResults, files.contents(path), place, str(path))
 
 
 def _snapshot(results: Sequence[AsvResults], benchmarks: Mapping[str, Any]) -> Snapshot:
@@ -126,7 +115,11 @@ def _readings(
             spread = max(abs(low - value), abs(high - value)) / abs(value)
         yield Reading(
             benchmark=name,
-            params=tuple(zip(about["param_names"], map(_plain, combination), strict=True)),
+            # Without the quotes that asv's `repr` puts around strings.
+            params={
+                name: text.strip("\"'")
+                for name, text in zip(about["param_names"], combination, strict=True)
+            },
             python=result.params["python"],
             stack=result.params.get("stack", ""),
             unit=about.get("unit", ""),
@@ -134,12 +127,3 @@ def _readings(
             spread=spread,
             samples=tuple(samples or ()) if value is not None else (),
         )
-
-
-def _plain(text: str) -> str:
-    """A parameter without the quotes that asv's `repr` puts around strings."""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-    return value if isinstance(value, str) else text

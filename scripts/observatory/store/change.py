@@ -144,12 +144,6 @@ class Change(Artefact):
         rest = f"The {which} is among {', '.join(self.suspects)}: {self.unsettled}."
         return f"{rest} {self.note}".strip() if self.unsettled else self.note
 
-    def blames(self, package: str, version: str) -> bool:
-        """Whether a release is a cause of it."""
-        return any(
-            (release.package, release.version) == (package, version) for release in self.releases
-        )
-
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
         if not self.low <= self.ratio <= self.high:

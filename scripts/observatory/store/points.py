@@ -39,6 +39,11 @@ MOST_SERIES: Final = 500  # of a file: each has a page
 Origin = Literal["night", "backfill"]
 
 
+def interval(log: float, half: float, n: int = 1) -> Interval:
+    """Make the interval of a ratio whose logarithm is known: `half` on either side of it."""
+    return Interval(math.exp(log), math.exp(log - half), math.exp(log + half), n)
+
+
 # Years of nights have half a million of them: without a dictionary and a set for each.
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 class AnchoredPoint:
@@ -60,8 +65,7 @@ class AnchoredPoint:
         """The ratio with its interval, by Student's t over its duets, which may be few."""
         # A single count has a standard error of its own, not one from samples.
         half = (student(self.duets - 1) if self.duets > 1 else NORMAL) * self.se
-        factor = math.exp(half)
-        return Interval(self.ratio, self.ratio / factor, self.ratio * factor, self.duets)
+        return interval(self.log, half, self.duets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)

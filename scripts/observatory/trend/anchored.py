@@ -35,8 +35,7 @@ from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope, resolve_stack
-from observatory.matrix.anchor import Anchor, load_anchor
-from observatory.matrix.checkout import Checkout
+from observatory.matrix.checkout import Anchor, Checkout
 from observatory.matrix.sides import beside_anchor, of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
@@ -271,7 +270,7 @@ def measure(
         UsageError, SetupError: There is no anchor, or it cannot be prepared.
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
-    anchor = load_anchor(checkout.root)
+    anchor = checkout.anchor
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
             f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "

@@ -15,7 +15,7 @@ from duetbench.core.change import Release
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import machine
 from duetbench.host.command import Tick
-from observatory.matrix.anchor import Anchor
+from observatory.matrix.checkout import Anchor
 from observatory.store import kinds
 from observatory.store.points import Points
 from observatory.trend.anchored import Wanted

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from duetbench.core.units import Interval
-from observatory.store.points import NORMAL
+from observatory.store.points import NORMAL, interval
 
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that
@@ -51,12 +51,6 @@ class Piece:
         return self.end - self.start
 
 
-def interval(log: float, error: float) -> Interval:
-    """Make the interval of a ratio from its logarithm and the standard error of that."""
-    low, mean, high = (math.exp(log + side * NORMAL * error) for side in (-1, 0, 1))
-    return Interval(mean, low, high)
-
-
 class Rise(NamedTuple):
     """A step: the pieces on both sides of it."""
 
@@ -74,7 +68,7 @@ class Rise(NamedTuple):
 
     @property
     def ratio(self) -> Interval:
-        return interval(self.height, self.error)
+        return interval(self.height, NORMAL * self.error)
 
     @property
     def single(self) -> float:

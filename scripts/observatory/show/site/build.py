@@ -15,7 +15,6 @@ from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site.pages import KINDS
 from observatory.show.site.site import Page, Site
-from observatory.trend import reading
 
 MARKER: Final = ".duetbench-site"
 """The file that marks a folder as a site: without it, the folder's content is not ours."""
@@ -34,7 +33,7 @@ def build(root: Path, results: Path, output: Path) -> tuple[int, tuple[str, ...]
         DeclarationError: A declaration of the checkout is wrong.
         RecordError: No file can be written, as on a full disk.
     """
-    site = Site(root, results, reading.read(results), output)
+    site = Site(root, results, output)
     _ = site.experiments  # a wrong declaration is no fault of a page
     _empty(output)
     _write(output, f"static/{STYLES.name}", STYLES.read_bytes() + OWN_STYLES.read_bytes())
@@ -51,7 +50,7 @@ def build(root: Path, results: Path, output: Path) -> tuple[int, tuple[str, ...]
             file = addresses.file(page.address)
             _write(output, file, text.encode("utf-8", "replace"))
             pages += file.endswith(".html")
-    return pages, (*site.sources.problems, *site.broken)
+    return pages, site.problems
 
 
 def _missing(site: Site, page: Page) -> str:

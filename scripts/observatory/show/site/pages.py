@@ -16,7 +16,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.html.comparison_page import one_file
-from observatory.matrix import titles
+from observatory.matrix.checkout import topic_of
 from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
 from observatory.show.site import story, trends
@@ -91,7 +91,7 @@ def sides(site: Site) -> Iterator[Page]:
 
 def _sides(site: Site) -> Context:
     newest: dict[tuple[str, str], Comparison] = {}
-    for record in site.sources.comparisons:  # of equal sides and cases the newest counts
+    for record in reversed(site.comparisons.values()):  # of equal sides and cases the newest counts
         if record.base.kind in {"interpreter", "setting"}:
             what = "Python " * (record.base.kind == "interpreter")
             title = f"{what}{record.base.label} → {record.head.label}"
@@ -153,7 +153,7 @@ def _package(site: Site, name: str) -> Context:
 
 
 def _release(site: Site, quote: ReleaseEffect) -> Context:
-    caused = [record for record in site.changes if record.blames(*quote.key)]
+    caused = [r for r in site.changes if quote.key in {(x.package, x.version) for x in r.releases}]
     own = [record for record in caused if site.quote(record) == quote]
     alone = next((record for record in caused if len(record.releases) == 1), None)
     starts = ("--start", "--profile", "nightly") if quote.metric == START else ()
@@ -179,9 +179,9 @@ def front(site: Site) -> Iterator[Page]:
 
 
 def _front(site: Site) -> Context:
-    trend = site.sources.tables
+    trend = [table for table in site.tables if not table.package]
     times = [table.files[-1].time for table in trend]
-    times += [int(utc(summary.run.started).timestamp()) for summary in site.newest[:1]]
+    times += [int(utc(each.run.started).timestamp()) for each in site.runs[-1:]]
     newest = next((quote.when for quote in site.quotes.values()), None)
     year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
     case = headline_case(site)
@@ -197,7 +197,7 @@ def _front(site: Site) -> Context:
         "slower": len({site.story(change) for change in worse}),
         "rows": sorted(year, key=lambda quote: -quote.size)[:_DRAWN],
         "story": story,
-        "problems": (*site.sources.problems, *site.broken),
+        "problems": site.problems,
     }
 
 
@@ -239,10 +239,7 @@ def _search(site: Site) -> str:
     entries = [
         *((quoting.finding(q), addresses.release(*q.key), "release") for q in site.quotes.values()),
         *((name, addresses.package(name), "package") for name in site.packages),
-        *(
-            (titles.experiment(name), addresses.experiment(name), "experiment")
-            for name in site.experiments
-        ),
+        *((topic_of(name), addresses.experiment(name), "experiment") for name in site.experiments),
         *((str(case_names.name(case)), addresses.case(case), "case") for case in site.cases),
         *((title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS),
     ]

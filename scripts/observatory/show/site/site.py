@@ -9,26 +9,29 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from duetbench.core.comparison import Comparison
+from duetbench.core.model import Run
 from duetbench.host import result_files
-from duetbench.load.summary import RunSummary
+from duetbench.load.summary import RunSummary, summarise
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, experiments
-from observatory.show.experiments import Section, reference_runs
+from observatory.show.experiments import Section
 from observatory.show.site.words import fill
-from observatory.store import asv_results
+from observatory.store import asv_results, kinds
 from observatory.store.change import Change
-from observatory.trend.quotes import quote_of, quotes
-from observatory.trend.reading import Sources
-from observatory.trend.releases import Key, ReleaseEffect, Result, judged
-from observatory.trend.table import Table
+from observatory.store.points import Points
+from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quote_of, quotes
+from observatory.trend.table import Table, tables
 
 V = TypeVar("V")
 W = TypeVar("W")
 Context = Mapping[str, Any]
+
+_RECENT: Final = 8  # runs of a machine and profile that statements use
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +50,24 @@ class Page:
 class Site:
     """The content of all pages.
 
+    A file that cannot be read is named among the problems, and the rest is read: the history is
+    never rewritten, so a bad file stays.
+
     Attributes:
         root: The checkout.
         output: The folder of the site, in which the documentation and asv's site may be.
-        broken: Sentences on pages and files that could not be made so far.
+        broken: Sentences on pages and files that could not be made, or read, so far.
     """
 
     root: Path
     results: Path
-    sources: Sources
     output: Path = Path()
     broken: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is broken, for readers: they do not know the folders of this machine."""
+        return tuple(problem.replace(f"{self.results}/", "") for problem in self.broken)
 
     def spare(self, title: str, make: Callable[[], V], instead: W) -> V | W:
         """Make one thing of the site; if that fails in any way, say so, and return `instead`.
@@ -106,30 +116,47 @@ class Site:
         return load_published(self.root)
 
     @cached_property
-    def newest(self) -> tuple[RunSummary, ...]:
-        """The newest runs of each machine and profile, summarised, the newest first."""
-        problems = list[str]()
-        runs = reference_runs(self.results, problems)
-        self.broken.extend(problem.replace(f"{self.results}/", "") for problem in problems)
-        return tuple(sorted(runs, key=lambda each: each.run.started, reverse=True))
+    def points(self) -> Sequence[Points]:
+        return kinds.read_all(Points, self.results, self.broken)
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def tables(self) -> Sequence[Table]:
+        """Points of each machine: of dated stacks, and of the releases of packages."""
+        return tables(self.points)
+
+    @cached_property
+    def runs(self) -> Sequence[RunSummary]:
+        """The newest of each machine and profile, oldest first."""
+        groups = defaultdict[tuple[str, str], list[Path]](list)
+        for path in result_files.runs(self.results):
+            groups[path.parent.parent.name, path.name.split("-")[1]].append(path)
+        recent = chain.from_iterable(group[-_RECENT:] for group in groups.values())
+        read = kinds.read_each(
+            recent, lambda path: summarise(kinds.read_at(Run, self.results, path)), self.broken
+        )
+        return sorted(read, key=lambda each: each.run.started)
+
+    @cached_property
+    def changes(self) -> Sequence[Change]:
         """Confirmed changes, newest first."""
-        return tuple(change for change in reversed(self.sources.changes) if change.confirmed)
+        known = kinds.read_all(Change, self.results, self.broken)
+        confirmed = (change for change in known if change.confirmed)
+        return sorted(confirmed, key=lambda change: (change.when, change.id), reverse=True)
 
     @cached_property
-    def comparisons(self) -> Mapping[str, Comparison]:
+    def comparisons(self) -> dict[str, Comparison]:
         """By id, newest first."""
-        return {record.id: record for record in reversed(self.sources.comparisons)}
+        known = kinds.read_all(Comparison, self.results, self.broken)
+        ordered = sorted(known, key=lambda each: (each.started, each.id), reverse=True)
+        return {record.id: record for record in ordered}
 
     @cached_property
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
-        suites, inside = read_suites(self.root), asv_results.read(self.results / "asv", [])
-        declared = experiments.names(self.published, suites)
-        measured = {case.case.experiment for run in self.newest for case in run.cases.values()}
-        rest = (self.newest, self.published, suites, inside, self.sources.comparisons)
+        suites, inside = read_suites(self.root), asv_results.read(self.results, [])
+        declared = sorted({*self.published, *(suite.page for suite in suites if suite.page)})
+        measured = {case.case.experiment for run in self.runs for case in run.cases.values()}
+        rest = (self.runs, self.published, suites, inside, [*reversed(self.comparisons.values())])
         return {
             name: self.spare(name, partial(experiments.experiment, name, *rest), Section(name))
             for name in (*declared, *sorted(measured - {*declared}))
@@ -138,7 +165,7 @@ class Site:
     @cached_property
     def effects(self) -> Mapping[Table, Mapping[str, Result]]:
         """What each release did, by table and version."""
-        return self.spare("Releases", lambda: judged(self.sources.releases), {})
+        return self.spare("Releases", lambda: judged(self.tables), {})
 
     @cached_property
     def quotes(self) -> Mapping[Key, ReleaseEffect]:
@@ -160,12 +187,12 @@ class Site:
     @cached_property
     def files(self) -> Mapping[str, tuple[str, Path]]:
         """The address and the file of every run, point, change and comparison, by id."""
-        of, raw = self.sources, addresses.raw
+        raw = addresses.raw
         files = {p.stem: (raw(addresses.RUNS, p.stem), p) for p in result_files.runs(self.results)}
         for folder, records in (
-            (addresses.POINTS, of.points),
+            (addresses.POINTS, self.points),
             (addresses.CHANGES, self.changes),
-            (addresses.COMPARISONS, of.comparisons),
+            (addresses.COMPARISONS, self.comparisons.values()),
         ):
             files |= {
                 record.id: (raw(folder, record.id), self.results / record.path)
@@ -188,8 +215,8 @@ class Site:
     def cases(self) -> Mapping[str, Sequence[Table]]:
         """Each case of a trend with the tables that have it, that with most nights first."""
         tables = defaultdict[str, list[Table]](list)
-        for table in self.sources.tables:
-            for case in table.cases:
+        for table in self.tables:
+            for case in () if table.package else table.cases:
                 tables[case].append(table)
         for case, own in tables.items():
             own.sort(key=lambda table: (-table.length(case), table.machine.id))

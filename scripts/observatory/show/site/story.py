@@ -15,7 +15,6 @@ from observatory.show import quoting
 from observatory.show.site.site import Site
 from observatory.show.site.trends import alike
 from observatory.store.change import Change
-from observatory.trend.quotes import sides
 from observatory.trend.releases import START, ReleaseEffect, Result
 from observatory.trend.table import Table
 
@@ -66,8 +65,10 @@ def request(
 
 def _is_alone(comparison: Comparison, quote: ReleaseEffect | None) -> bool:
     """Whether it compares a release with the one before, and nothing else."""
-    labels = comparison.base.label, comparison.head.label
-    return quote is not None and labels == sides(quote)
+    labels = (comparison.base.label, comparison.head.label)
+    return quote is not None and labels == tuple(
+        f"{quote.package}=={version}" for version in (quote.previous, quote.version)
+    )
 
 
 def before_after(site: Site, quote: ReleaseEffect) -> tuple[str, str] | None:
