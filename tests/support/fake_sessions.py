@@ -1,5 +1,6 @@
 """Whole comparisons, with instruments that measure nothing and advance their own clock."""
 
+import math
 import random
 import signal
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ class FakeInstruments(Real):
 
     Attributes:
         slower: Growth of head's core time, by case (0.03 is 3 %).
+        logs: Log ratios of the core time that each case has in turn, instead of that.
         failing: Cases whose head fails in every duet, and `failure`, how.
         stop: Number of the duet in which SIGINT arrives.
         uncounted: Why instructions are not counted.
@@ -40,6 +42,7 @@ class FakeInstruments(Real):
     """
 
     slower: Mapping[str, float] = field(default_factory=dict)
+    logs: Sequence[float] = ()
     failing: frozenset[str] = frozenset()
     failure: str = "one after another"
     stop: int | None = None
@@ -63,6 +66,7 @@ class FakeInstruments(Real):
         return tuple(duets)
 
     def _duet(self, name: str, head_first: bool, order: int) -> Duet:
+        place = sum(name == other for other, _ in self.duet_log)
         self.duet_log.append((name, head_first))
         if self.stop == len(self.duet_log):
             raise InterruptedRun(signal.SIGINT)
@@ -74,6 +78,8 @@ class FakeInstruments(Real):
         ratios = {metric: self.source.lognormvariate(0, SPREAD) for metric in FIGURES}
         ratios[CPU] *= 1 + self.slower.get(name, 0.0)
         ratios["throughput"] /= 1 + self.slower.get(name, 0.0)
+        if self.logs:
+            ratios[CPU] = math.exp(self.logs[place % len(self.logs)])
         return duet(name, ratios, **how)
 
     def launch(self, part: SideCase) -> Launch:

@@ -1,23 +1,21 @@
 """Locks by date: committed, found again, and measured against each other."""
 
 import hashlib
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bare import QUIET
-from comparing import duet
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
-from fake_sessions import SilentReporter, note_sessions
+from fake_sessions import FakeInstruments, SilentReporter, note_sessions
 from observatory.matrix.checkout import Checkout, lock_stacks
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.trend.confirm import compare_stacks, find_locks
@@ -101,23 +99,14 @@ def test_both_stacks_are_found_and_measured_as_they_were(
     assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
-@dataclass
-class Ratios:
+class Ratios(FakeInstruments):
     """Instruments whose head takes as much longer as a version of `gamma` says."""
 
-    first: list[bool] = field(default_factory=list)
-
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        ((base, head),) = (pair.sides for pair in pairs)
-        self.first.append(head_first)
-        versions = [side.testbed.stacks["one"].packages for side in (base, head)]
+        (versions,) = ([p.testbed.stacks["one"].packages for p in pair.sides] for pair in pairs)
         assert all(item["wrap"][0] == item["core"][0] for item in versions)
-        grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
-        how: dict[str, Any] = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
-        return (duet(head.case.id, order=order, head_first=head_first, **how),)
-
-    def instructions(self, *_: object) -> str:
-        return "not counted"
+        self.logs = [math.log(1.05) * (versions[0]["gamma"] != versions[1]["gamma"])]
+        return super().duets(pairs, head_first=head_first, order=order)
 
 
 @pytest.mark.real
@@ -128,7 +117,7 @@ def test_a_release_is_found_between_two_locks(
 
     The locks between are resolved, and their sides really prepared.
     """
-    root, locks, ratios = lay_out(tmp_path, monkeypatch), list[str](), Ratios()
+    root, locks, ratios = lay_out(tmp_path, monkeypatch), list[str](), Ratios(uncounted="not counted")
     file = root / "apps" / "pyproject.toml"
     file.write_text(file.read_text().replace('"alpha"', '"gamma", "wrap", "core"'))
     write(root, "apps/tiny/dependent.py", "import core, gamma, wrap\n\napp = core\n")
@@ -148,7 +137,7 @@ def test_a_release_is_found_between_two_locks(
     with pytest.raises(UsageError, match="same versions"):
         find(locks[0], locks[0])
     cause = find(*locks)
-    assert ratios.first[:4] in ([True, False] * 2, [False, True] * 2)
+    assert [first for _, first in ratios.duet_log][:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(item.package, item.previous, item.version) for item in share.releases] == [
         ("gamma", "1.0", "2.0")
