@@ -62,9 +62,6 @@ def scene(
     borrow_cache(tmp_path / "cache", monkeypatch)
     monkeypatch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
     root = make_tiny(tmp_path / "tiny", monkeypatch)
-    file = root / "apps" / "tiny" / "experiment.toml"
-    both = file.read_text().replace('["quick"]', '["quick", "nightly"]')
-    file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     index.add("alpha", "1.0", "2026-01-10")
     write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
     keep(root)

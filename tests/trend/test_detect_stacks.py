@@ -33,8 +33,6 @@ def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
 def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose stack was locked at the end of January, in its only commit."""
     root = lay_out(tmp_path, monkeypatch)
-    declared = root / "apps" / "tiny" / "experiment.toml"
-    declared.write_text(declared.read_text().replace("quick", "nightly"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     assert beta_index.files
     lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
@@ -117,7 +115,8 @@ def test_a_release_is_found_between_two_locks(
 
     The locks between are resolved, and their sides really prepared.
     """
-    root, locks, ratios = lay_out(tmp_path, monkeypatch), list[str](), Ratios(uncounted="not counted")
+    root, locks = lay_out(tmp_path, monkeypatch), list[str]()
+    ratios = Ratios(uncounted="not counted")
     file = root / "apps" / "pyproject.toml"
     file.write_text(file.read_text().replace('"alpha"', '"gamma", "wrap", "core"'))
     write(root, "apps/tiny/dependent.py", "import core, gamma, wrap\n\napp = core\n")
