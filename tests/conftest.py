@@ -19,7 +19,7 @@ from rich.console import Console
 
 import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
 from bare import NOBODY, Programs
-from bench import Bench, Once, make_checkout
+from bench import Bench, Once, Shell, make_checkout
 from duetbench.app import tools, workspace
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
@@ -207,20 +207,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(
-    checkout: Path,
-    state_home: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Bench]:
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capsys, monkeypatch)
+
+
+@pytest.fixture
+def bench(call: Shell, checkout: Path, state_home: Path) -> Iterator[Bench]:
     """The command line in that checkout; all that it starts ends with the test."""
-    assert state_home.parent == tmp_path
     # Servers and generators inherit PATH, so a folder that only this test has there marks them.
-    token = str(tmp_path / "marked")
-    monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(checkout))
-    bench = Bench(checkout, tmp_path, token, capsys, monkeypatch)
+    folder = state_home.parent
+    token = str(folder / "marked")
+    call.patch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
+    call.patch.setenv("DUETBENCH_ROOT", str(checkout))
+    bench = Bench(call.capture, call.patch, checkout, folder, token)
     yield bench
     for process in bench.alive():  # none, unless the test has failed
         with suppress(psutil.NoSuchProcess):
@@ -250,12 +249,6 @@ def github_server() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
-def step(
-    github_server: FakeGitHub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Step:
+def step(call: Shell, github_server: FakeGitHub, tmp_path: Path) -> Step:
     """A step of a workflow, with an empty stand-in for GitHub."""
-    github_server.reset()
-    return Step.on(github_server, tmp_path, monkeypatch, capsys)
+    return Step(call.capture, call.patch, github_server, tmp_path)

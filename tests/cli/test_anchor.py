@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import Done, invoke
+from bench import Done, Shell
 from duetbench.host import files, paths
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
@@ -53,21 +53,15 @@ class Scene:
 
 
 @pytest.fixture
-def scene(
-    index: Index,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Scene:
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    monkeypatch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
-    root = make_tiny(tmp_path / "tiny", monkeypatch)
+def scene(index: Index, tmp_path: Path, call: Shell) -> Scene:
+    borrow_cache(tmp_path / "cache", call.patch)
+    call.patch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
+    root = make_tiny(tmp_path / "tiny", call.patch)
     index.add("alpha", "1.0", "2026-01-10")
     write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
     keep(root)
-    call = partial(lambda *words: invoke(capsys, monkeypatch, words), "observatory")
-    made = Scene(root, tmp_path / "results", call, index)
-    monkeypatch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
+    made = Scene(root, tmp_path / "results", partial(call, "observatory"), index)
+    call.patch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
     return made
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import duetbench.cli
 import observatory.cli
-from bench import Done, invoke
+from bench import Shell
 from duetbench import __version__
 from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, explain, target_options
@@ -158,12 +158,7 @@ def test_a_closed_pipe_and_a_mistake_of_ours_do_not_look_like_a_finding(
     assert (result.returncode, result.stderr) == (141, b"")
 
 
-def test_words_of_reports_are_explained_and_others_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def explained(words: str) -> Done:
-        return invoke(capsys, monkeypatch, ("explain", *words.split()))
-
+def test_words_of_reports_are_explained_and_others_refused(call: Shell) -> None:
     for words, start in (
         ("host_noise", "host_noise: something else took core time"),
         ("would have been seen", "would have been seen: "),
@@ -173,13 +168,13 @@ def test_words_of_reports_are_explained_and_others_refused(
         ("▼ worse", "worse: "),
         ("requests/s", "requests/s: Good answers"),
     ):
-        result = explained(words)
+        result = call("explain", *words.split())
         assert (result.code, result.out[: len(start)], "](" in result.out) == (0, start, False)
     known = explain.meanings()
     kinds = {kind.noun.lower() for kind in EFFECTS.values()}
     nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())
-    assert 20 < len(explained("").out.rpartition("\n\n")[0].split("·")) <= 60
-    result = explained("host_nose")
+    assert 20 < len(call("explain").out.rpartition("\n\n")[0].split("·")) <= 60
+    result = call("explain", "host_nose")
     assert (result.code, "did you mean host_noise" in result.err) == (2, True)

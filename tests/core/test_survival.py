@@ -10,7 +10,7 @@ import pytest
 import foreign
 import site_builds
 import sites
-from bench import invoke
+from bench import Shell
 from duetbench.host import files
 from foreign import MACHINES
 from observatory.show import addresses
@@ -20,9 +20,7 @@ from observatory.store import asv_results
 pytestmark = pytest.mark.long
 
 
-def test_a_bad_file_costs_itself_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_file_costs_itself_alone(tmp_path: Path, call: Shell) -> None:
     """A run with an impossible figure, cut points, and files of asv; the site names the first two.
 
     `detect` needs no runs, and does without the others.
@@ -51,15 +49,15 @@ def test_a_bad_file_costs_itself_alone(
         place.with_name(f"{place.name}.json").write_text(json.dumps({**whole, **named}))
     faults = list[str]()
     asv_results.read(asv, faults)
-    words = ("be a valid list", "a figure beyond 1e+18, found inf", "by its content")
-    assert all(text in fault for text, fault in zip(words, faults, strict=True)), faults
+    sentences = ("be a valid list", "a figure beyond 1e+18, found inf", "by its content")
+    assert all(text in fault for text, fault in zip(sentences, faults, strict=True)), faults
     points, run = sites.build_site(tmp_path)
     assert points.startswith("points/")
     assert run.startswith(f"runs/{MACHINES[1].id}/2026/")
     assert "expected throughput to be" in run
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    argv = ("observatory", "detect", "--results", results, "-o", tmp_path / "candidates.json")
-    result = invoke(capsys, monkeypatch, argv)
+    call.patch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    words = ("observatory", "detect", "--results", results, "-o", tmp_path / "candidates.json")
+    result = call(*words)
     assert result.code == 0, result
 
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from bench import Shell
 from duetbench.core.model import Case, Load
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
 from duetbench.judge.pairs import server_of
 from duetbench.load.loads import drain
-from observatory.cli import app
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan
 from observatory.trend.anchored import Effort
@@ -61,10 +60,10 @@ def test_the_nights_duets_fit_their_budget() -> None:
     assert 0.8 * sum(Effort().least_of(each) * each for each in seconds) <= budget
 
 
-def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> None:
+def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path, call: Shell) -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
     day = datetime.now(UTC).toordinal()
-    CliRunner().invoke(app, ["plan", "--output", str(tmp_path / "night.json")])
+    call("observatory", "plan", "--output", tmp_path / "night.json")
     (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
     assert shard.plan.seed in {day, day + 1}  # another order each night
     nightly = Checkout.here().cases(profile="nightly")

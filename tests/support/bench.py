@@ -138,26 +138,31 @@ class Done:
     err: str
 
 
-def invoke(
-    capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, words: Iterable[str | Path]
-) -> Done:
-    """Run a verb in this process, through the real `main`: of the tool, or of `observatory`."""
-    capture.readouterr()
-    argv = [*map(str, words)]
-    program = argv.pop(0) if argv[0] == "observatory" else "duetbench"
-    main: Callable[[], None] = observatory.cli.main if program == "observatory" else cli.main
-    patch.setattr(sys, "argv", [program, *argv])
-    code = 0
-    try:
-        main()
-    except SystemExit as end:
-        code = int(end.code or 0)
-    text = capture.readouterr()
-    return Done(code, text.out, text.err)
+@dataclass(frozen=True)
+class Shell:
+    """The command line, in this process."""
+
+    capture: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
+
+    def __call__(self, *words: str | Path) -> Done:
+        """Run a verb through the real `main`: of the tool, or of `observatory`."""
+        self.capture.readouterr()
+        argv = [*map(str, words)]
+        program = argv.pop(0) if argv[0] == "observatory" else "duetbench"
+        main: Callable[[], None] = observatory.cli.main if program == "observatory" else cli.main
+        self.patch.setattr(sys, "argv", [program, *argv])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        text = self.capture.readouterr()
+        return Done(code, text.out, text.err)
 
 
 @dataclass(frozen=True)
-class Bench:
+class Bench(Shell):
     """The command line in a checkout, with state and results of the test's own.
 
     Attributes:
@@ -169,8 +174,6 @@ class Bench:
     root: Path
     folder: Path
     token: str
-    capture: pytest.CaptureFixture[str]
-    patch: pytest.MonkeyPatch
 
     @property
     def results(self) -> Path:
@@ -179,10 +182,6 @@ class Bench:
     @property
     def sessions(self) -> list[Path]:
         return sorted((self.folder / "state" / "duetbench" / "sessions").glob("*.json"))
-
-    def __call__(self, *arguments: str | Path) -> Done:
-        """Run a verb in this process, through the real `main`: of the tool, or of `observatory`."""
-        return invoke(self.capture, self.patch, arguments)
 
     def run(self, *cases: str) -> Done:
         """Measure cases of `badapps`, by the quick profile, in this process."""
