@@ -24,11 +24,10 @@ SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 
 
 @pytest.fixture
-def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(bench: Bench) -> Path:
     """A repository around the command, with one commit on main and one that changes Flask's app."""
-    assert bench.folder == tmp_path  # its variables are set first
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_repository(tmp_path / "repository", monkeypatch)
+    borrow_cache(bench.folder / "cache", bench.patch)
+    root = make_repository(bench.folder / "repository", bench.patch)
     git(root, "switch", "--quiet", "--create", "feature")
     app = root / "apps" / "asgi-wsgi" / "wsgi_app.py"
     app.write_text(app.read_text() + "\nCHANGED = True\n")
@@ -53,7 +52,6 @@ def test_budgets_are_times_and_sizes_to_act_on_are_shares(tmp_path: Path) -> Non
 
 def play(
     bench: Bench,
-    patch: pytest.MonkeyPatch,
     finding: Finding,
     *arguments: str | Path,
     look: Callable[[Session], object] = id,
@@ -76,13 +74,13 @@ def play(
             raise InterruptedComparison(signal.SIGINT, made)
         return made
 
-    patch.setattr(Session, "measure", measure)
+    bench.patch.setattr(Session, "measure", measure)
     return bench("observatory", "compare", *SELECTED, *arguments)
 
 
 @pytest.mark.real
 def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_for(
-    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    repository: Path, bench: Bench
 ) -> None:
     """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
 
@@ -92,9 +90,9 @@ def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_
     sessions: list[Session] = []
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
     more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %")
-    with monkeypatch.context() as patch:
-        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        result = play(bench, patch, WORSE, *more, "-o", "-", "-o", page, look=sessions.append)
+    bench.patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    result = play(bench, WORSE, *more, "-o", "-", "-o", page, look=sessions.append)
+    bench.patch.delenv("GITHUB_STEP_SUMMARY")
     assert result.code == 1
     (session,) = sessions
     sides, extent = session.sides, session.extent
@@ -118,14 +116,14 @@ def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_
     assert "▼ worse " in page.read_text()
 
     file = bench.folder / "c.md"
-    result = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)
+    result = play(bench, SAME, "-o", file, interrupted=True)
     assert (result.code, result.err) == (130, "observatory: interrupted by SIGINT\n")
     for text in (result.out, file.read_text()):
         assert "Partial: " in text
 
     folder = bench.folder / "soon gone"
     folder.mkdir()
-    result = play(bench, monkeypatch, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
+    result = play(bench, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
     assert (result.code, " ".join(result.out.split()).count("= same: ")) == (4, 1)
     assert "No such file or directory; free some space, or make the folder writable" in result.err
 

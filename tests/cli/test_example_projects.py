@@ -69,24 +69,20 @@ async def app(scope, receive, send):
 """
 
 
-@pytest.fixture
-def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for repositories, each of which is measured from within."""
-    assert bench.folder == tmp_path
-    monkeypatch.delenv("DUETBENCH_ROOT")
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    return tmp_path / "projects"
-
-
-def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of one of the projects, as its author has it: with what git does not hold."""
-    root = projects / name
-    ignored = shutil.ignore_patterns("__pycache__", ".venv")
-    shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
-    if name == "shop":  # its lock names the addresses of an index, so that none is kept
-        uv("lock", cwd=root)
-    keep(root)
-    monkeypatch.chdir(root)
+def laid_out(bench: Bench, name: str) -> Path:
+    """A repository of one of the projects, as its author has it, which is measured from within."""
+    bench.patch.delenv("DUETBENCH_ROOT")
+    borrow_cache(bench.folder / "cache", bench.patch)
+    root = bench.folder / "projects" / name
+    if name == "library":
+        tutorial.follow(root)
+    else:
+        ignored = shutil.ignore_patterns("__pycache__", ".venv")
+        shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
+        if name == "shop":  # its lock names the addresses of an index, so that none is kept
+            uv("lock", cwd=root)
+        keep(root)
+    bench.patch.chdir(root)
     return root
 
 
@@ -101,9 +97,7 @@ def measured(bench: Bench) -> tuple[Run, Launch]:
 
 
 @pytest.mark.real
-def test_a_service_in_src_is_measured_as_it_is(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     """FastAPI, SQLAlchemy, uv.lock, settings from the environment: no file is written.
 
     The database is a copy, which `before` fills; each copy is dropped, also after a wrong answer.
@@ -114,9 +108,9 @@ def test_a_service_in_src_is_measured_as_it_is(
         filled.append(copy.name)
         real(copy, original)
 
-    monkeypatch.setattr(Database, "fill", fill)
-    monkeypatch.setattr(Database, "drop", lambda copy: dropped.append(copy.name))
-    root = laid_out(projects, "shop", monkeypatch)
+    bench.patch.setattr(Database, "fill", fill)
+    bench.patch.setattr(Database, "drop", lambda copy: dropped.append(copy.name))
+    root = laid_out(bench, "shop")
     page, out = bench.folder / "run.md", bench.folder / "run.json"
     (database := bench.folder / f"{SECRET}.db").touch()
     address = f"SHOP_DATABASE_URL=sqlite:///{database}"
@@ -136,11 +130,9 @@ def test_a_service_in_src_is_measured_as_it_is(
 
 @pytest.mark.thorough
 @pytest.mark.real
-def test_two_commits_that_do_different_things_are_both_named(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> None:
     """One opens a file, the other makes 600 calls, the rest nothing, and one of those fails."""
-    root = laid_out(projects, "bare", monkeypatch)
+    root = laid_out(bench, "bare")
     steps = {
         "Read": "    with open(__file__):\n        pass\n",
         "Call": "    for _ in range(600):\n        one()\n",
@@ -168,15 +160,11 @@ def test_two_commits_that_do_different_things_are_both_named(
 
 @pytest.mark.long
 @pytest.mark.real
-def test_the_tutorial_finds_what_it_says(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tutorial_finds_what_it_says(bench: Bench) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""
     (output,) = re.findall(r"```text\n(GET .*?)```", tutorial.PAGE, re.DOTALL)
     commands = re.findall(r"^\$ (duetbench .*)$", tutorial.PAGE, re.MULTILINE)
-    root = projects / "library"
-    tutorial.follow(root)
-    monkeypatch.chdir(root)
+    root = laid_out(bench, "library")
     result = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
     headline, *statements = output.splitlines()
     assert headline.partition(" (seen")[0] in result.out, result
@@ -237,11 +225,9 @@ async def app(scope, receive, send):
 
 @pytest.mark.long
 @pytest.mark.real
-def test_who_is_logged_in_is_measured_and_told_nowhere(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     """Each process has its own token and session; the answer tells both, and a log the token."""
-    root = laid_out(projects, "bare", monkeypatch)
+    root = laid_out(bench, "bare")
     for work in ("pass", "open(__file__).close()"):
         (root / "bare.py").write_text(LOGIN.replace("WORK", work))
         commit(root, "As it is")
@@ -269,11 +255,9 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
 
 
 @pytest.mark.real
-def test_private_values_are_told_nowhere(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_values_are_told_nowhere(bench: Bench) -> None:
     """Whatever an application does with them. Logs may tell them, to their user."""
-    root = laid_out(projects, "bare", monkeypatch)
+    root = laid_out(bench, "bare")
     for text in (SILENT, TELLING):
         (root / "bare.py").write_text(text + SERVED)
         commit(root, "As it is")

@@ -38,12 +38,11 @@ app.routes = [type("Route", (), {"path": path}) for path in ("/docs", "/gone", "
 
 
 @pytest.fixture
-def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    assert bench.folder == tmp_path
+def shop(bench: Bench) -> Path:
     project = '[project]\nname = "shop"\nversion = "0"'
     files = {"src/shop/app.py": LACKING, "pyproject.toml": project}
     files |= {".python-version": "3.14\n", "src/shop/factory.py": FACTORY}
-    return work_in(tmp_path / "shop", files, monkeypatch)
+    return work_in(bench.folder / "shop", files, bench.patch)
 
 
 @pytest.mark.real

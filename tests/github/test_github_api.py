@@ -36,12 +36,9 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
     ],
 )
 def test_what_may_pass_is_asked_again(
-    fault: dict[str, Any],
-    waits: list[tuple[float, float]],
-    step: Step,
-    monkeypatch: pytest.MonkeyPatch,
+    fault: dict[str, Any], waits: list[tuple[float, float]], step: Step
 ) -> None:
-    monkeypatch.setattr("duetbench.ci.api.time.time", lambda: 1.0)
+    step.patch.setattr("duetbench.ci.api.time.time", lambda: 1.0)
     step.github.fail(method="POST", **fault)
     with step.connected() as github:
         github.send("POST", "/issues/12/comments", body="hello")

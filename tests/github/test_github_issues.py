@@ -4,8 +4,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from duetbench.core.comparison import PackageChange
 from duetbench.host import files
 from observatory.github import issues
@@ -78,11 +76,9 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
     assert (len(step.github.issues), step.requests("PATCH")) == (1, [])
 
 
-def test_a_night_that_breaks_everything_opens_few_issues(
-    step: Step, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
     """The newest changes first; the rest the next time."""
-    monkeypatch.setattr(issues, "MOST", 3)
+    step.patch.setattr(issues, "MOST", 3)
     days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
     results = save(step, *(record(f"change-{day.day}", when=day) for day in days))
     result = step("announce", "--results", results)

@@ -79,12 +79,10 @@ def test_both_sides_follow_from_the_event_and_from_what_github_knows(
     assert len(step.github.requests) == asked
 
 
-def test_sides_are_fetched_into_a_shallow_clone(
-    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sides_are_fetched_into_a_shallow_clone(step: Step) -> None:
     """The clone knows the tip of main alone, as actions/checkout leaves it."""
-    origin = tmp_path / "origin"
-    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(origin))
+    origin, clone = step.folder / "origin", step.folder / "clone"
+    git(step.folder, "init", "--quiet", "--initial-branch=main", str(origin))
     base = commit(origin, "First", **{"uv.lock": "1"})
     commit(origin, "Elsewhere", **{"README.md": "1"})
     git(origin, "switch", "--quiet", "--detach", base)
@@ -92,15 +90,14 @@ def test_sides_are_fetched_into_a_shallow_clone(
     git(origin, "update-ref", "refs/pull/12/head", head)
     git(origin, "switch", "--quiet", "main")
     git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{origin}", str(clone))
-    monkeypatch.chdir(clone)
+    git(step.folder, "clone", "--quiet", "--depth=1", f"file://{origin}", str(clone))
+    step.patch.chdir(clone)
     step.github.add_pull(12, head, base)
     step.set_event(json.loads(json.dumps(PULL).replace(HEAD, head)))
-    step.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(tmp_path / "output"))
+    step.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(step.folder / "output"))
     result = step("sides")
     assert (result.code, result.err) == (0, "")
-    handed = (tmp_path / "output").read_text("utf-8")
+    handed = (step.folder / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
     assert (values["base"], values["head"]) == (base, head)
     assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
@@ -210,16 +207,12 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     ],
 )
 def test_tests_are_compared_without_a_budget_where_no_application_is_named(
-    inputs: dict[str, str],
-    words: tuple[str, ...],
-    step: Step,
-    called: Calls,
-    monkeypatch: pytest.MonkeyPatch,
+    inputs: dict[str, str], words: tuple[str, ...], step: Step, called: Calls
 ) -> None:
     (root := step.folder / "shop").mkdir()
     (root / "duetbench.toml").write_text('tests = ["api"]\n')
     git(root, "init", "--quiet")
-    monkeypatch.chdir(root)
+    step.patch.chdir(root)
     step.set(INPUT_BUDGET="5m", **inputs)
     assert step("compare", BASE, HEAD, "--to", step.folder / "out").code == 0
     assert called[0][: 3 + len(words)] == ("compare", BASE, HEAD, *words)

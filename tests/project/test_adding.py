@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -21,16 +20,14 @@ _FILES: Final = {name: text for _, name, text in _BLOCKS if name}
 
 
 @pytest.mark.real
-def test_the_example_is_planned_measured_and_shown(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = tmp_path / "checkout"
+def test_the_example_is_planned_measured_and_shown(bench: Bench) -> None:
+    root = bench.folder / "checkout"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(_PROJECT / "apps", root / "apps", ignore=ignored)
     shutil.copy(_PROJECT / "pyproject.toml", root)
     (root / "results").mkdir()
     write_all(root, _FILES)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    bench.patch.setenv("DUETBENCH_ROOT", str(root))
     (console,) = [text for kind, _, text in _BLOCKS if kind == "console"]
     heard = []
     for line in console.splitlines():

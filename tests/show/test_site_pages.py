@@ -174,8 +174,8 @@ def test_an_experiment_answers_its_question_by_the_reference_results(reference_s
     assert "../../cmp/20261127T024548Z-compare-d2253892/" in experiment.links
 
 
-def test_an_experiment_without_figures_says_so(tmp_path: Path) -> None:
-    text = page(saved(tmp_path, site_builds.a_run(1)), "x/contention/").text
+def test_an_experiment_without_figures_says_so(texts: Mapping[str, str]) -> None:
+    text = sites.document(texts["x/contention/"]).text
     assert "Not measured yet." in text
     assert "not measured : no figures" in text
 

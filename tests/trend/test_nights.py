@@ -73,12 +73,10 @@ def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
 
 
 @pytest.mark.real
-def test_a_shard_is_measured_as_planned(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan, sentence = bench.folder / "night.json", tmp_path / "told"
-    monkeypatch.setenv("GITHUB_OUTPUT", str(sentence))
-    monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
+def test_a_shard_is_measured_as_planned(bench: Bench) -> None:
+    plan, sentence = bench.folder / "night.json", bench.folder / "told"
+    bench.patch.setenv("GITHUB_OUTPUT", str(sentence))
+    bench.patch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
     outcome = bench("observatory", "plan", "--profile", "quick", "--output", plan)
     assert outcome.code == 0, outcome
