@@ -193,11 +193,11 @@ def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def reference_site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
     """The gathered site of the committed results."""
-    import site_builds
+    import sites
 
     folder = tmp_path_factory.mktemp("reference")
     (folder / "results").symlink_to(reference_results)
-    return site_builds.gather_site(folder)
+    return sites.gather_site(folder)
 
 
 @pytest.fixture(scope="session")

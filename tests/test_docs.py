@@ -15,7 +15,6 @@ from typer.main import get_group
 import browsing
 import duetbench.cli
 import observatory.cli
-import site_builds
 import sites
 from bench import PROJECT
 from duetbench.cli.verbs import Verb
@@ -131,7 +130,7 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
     argv += ["-d", tmp_path / "trees", PROJECT / "docs", docs]
     result = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    site = site_builds.nothing(tmp_path)
+    site = sites.nothing(tmp_path)
     names = "", "docs/observatory/nights", "docs/nights"
     front, page, moved = (sites.read(site / name / "index.html") for name in names)
     assert "./docs/" in front.links

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import Done, Shell
+from duetbench.core.metrics import CPU
 from duetbench.host import files, paths
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
@@ -21,7 +22,6 @@ from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
 from tiny_index import Index
 
-CPU = "server_cpu_per_request"
 CASES = {"tiny/dependent/py3.14", "tiny/alone/py3.14"}
 
 

@@ -16,7 +16,6 @@ from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
 from repos import borrow_cache, commit, git, keep, uv
 
-CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
 SHOP = (
     "--app", "shop.main:app", "--path", "/items/7", "--with", "connections=8",

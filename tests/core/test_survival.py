@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import foreign
-import site_builds
 import sites
 from bench import Shell
 from duetbench.host import files
@@ -70,7 +69,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
 
-    shutil.copytree(site_builds.WORLD / "points", tmp_path / "results" / "points")
+    shutil.copytree(sites.WORLD / "points", tmp_path / "results" / "points")
     monkeypatch.setattr(story, "measurements", broken)
     monkeypatch.setattr(addresses, "experiment", broken)
     first, *others = sites.build_site(tmp_path)

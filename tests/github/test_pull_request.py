@@ -9,8 +9,6 @@ from typing import Any, Final
 import pytest
 from typer import Exit
 
-import synthetic
-from attributing import attribution
 from comparing import WORSE
 from duetbench.ci import actions, proposals
 from duetbench.ci.actions import NONE
@@ -23,6 +21,7 @@ from fake_github import zipped
 from foreign import comparison
 from repos import commit, git
 from steps import BASE, HEAD, NEXT, Step
+from synthetic import attribution, share
 
 HOME: Final = {"repository": {"full_name": "owner/name", "default_branch": "main"}}
 PULL: Final = {
@@ -37,7 +36,7 @@ MOVED: Final = (
     PackageChange(stack="project", package="httpx", base="0.27.0", head="0.28.1"),
     PackageChange(stack="project", package="pydantic", base="2.13.0", head="2.14.3"),
 )
-ALONE: Final = synthetic.share(
+ALONE: Final = share(
     Release(package="pydantic", version="2.14.3", previous="2.13.0"),
     low=1.015, ratio=1.0209, high=1.027, n=14,
 )  # fmt: skip

@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-import site_builds
 import sites
 from bench import Once
 from duetbench.core.errors import UsageError
@@ -26,8 +25,8 @@ pytestmark = pytest.mark.long
 def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
     """The site of the committed results, and of a small world."""
     if request.param == "world":
-        return once("world", site_builds.build_world) / "site"
-    fill = partial(site_builds.build_of, reference_results)
+        return once("world", sites.build_world) / "site"
+    fill = partial(sites.build_of, reference_results)
     return once("built-reference", fill) / "site"
 
 
@@ -51,7 +50,7 @@ def test_every_case_of_a_trend_and_comparison_has_its_page(site: Path) -> None:
 def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
     tmp_path: Path, kind: str
 ) -> None:
-    site = getattr(site_builds, kind)(tmp_path)
+    site = getattr(sites, kind)(tmp_path)
     if kind == "nothing":
         for name, sentence in {
             "": "Nothing has been measured yet.",
@@ -83,7 +82,7 @@ def test_the_same_results_give_the_same_bytes_whatever_was_there(tmp_path: Path)
             for path in paths
         }
 
-    shutil.copytree(site_builds.WORLD / "runs", tmp_path / "results" / "runs")
+    shutil.copytree(sites.WORLD / "runs", tmp_path / "results" / "runs")
     newest = max(tmp_path.rglob("*-nightly-*.json"))
     sites.build_site(tmp_path)
     newest.unlink()

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-import site_builds
 import sites
-from anchored_files import a_file, of, ratio
-from attributing import CHECK, SEND, attribution, row
 from bench import PROJECT, Once
 from duetbench.core.comparison import Instructions
 from duetbench.core.metrics import CPU
@@ -25,7 +22,8 @@ from observatory.show.site import trends
 from observatory.show.site.pages import headline_case
 from observatory.show.site.site import Site
 from observatory.trend.releases import judged
-from site_builds import ALONE, FREE, JSON, page
+from sites import ALONE, FREE, JSON, page
+from synthetic import a_file, attribution, of, ratio
 
 pytestmark = pytest.mark.long
 
@@ -40,8 +38,8 @@ PAGES = (
 
 @pytest.fixture(scope="module")
 def texts(once: Once) -> Mapping[str, str]:
-    folder = once("world", site_builds.build_world)
-    return site_builds.texts(site_builds.gather_site(folder))
+    folder = once("world", sites.build_world)
+    return sites.texts(sites.gather_site(folder))
 
 
 def test_pages_read_as_they_did(texts: Mapping[str, str]) -> None:
@@ -114,15 +112,13 @@ def test_changes_lead_to_their_stories_and_evidence(texts: Mapping[str, str]) ->
 def saved(folder: Path, *records: Any) -> Site:
     for record in records:
         files.save(folder / "results", record)
-    return site_builds.gather_site(folder)
+    return sites.gather_site(folder)
 
 
 def test_a_release_that_could_not_be_measured_is_no_base() -> None:
-    first, second, third = site_builds.RELEASES
+    first, second, third = sites.RELEASES
     lost = tuple(Missing(case=case.case, reason="no wheel") for case in second.cases)
-    table = site_builds.table_of(
-        first, second.model_copy(update={"cases": (), "missing": lost}), third
-    )
+    table = sites.table_of(first, second.model_copy(update={"cases": (), "missing": lost}), third)
     assert {name: result.base.version for name, result in judged([table])[table].items()} == {
         "0.11.0": "0.9.0"
     }
@@ -141,11 +137,11 @@ def test_it_says_what_to_type_as_the_readme_does(
     """Where the repository is not known, no address is made up."""
     (tmp_path / "results").mkdir()
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    text = page(site_builds.gather_site(tmp_path)).text
+    text = page(sites.gather_site(tmp_path)).text
     assert "duetbench compare HEAD~1 \\ --app" in text
     assert "uvx" not in text
     monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/duetbench")
-    text = page(site_builds.gather_site(tmp_path)).text
+    text = page(sites.gather_site(tmp_path)).text
     output = re.search(r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", text)
     assert output is not None
     readme = (PROJECT / "README.md").read_text("utf-8")
@@ -186,7 +182,15 @@ def test_an_attribution_says_what_moved_and_nothing_where_nothing_did() -> None:
     assert actual.cause == (
         "Headers.copy (new) adds 8.0 % of a request: starlette/data.py:5, starlette."
     )
-    rows = (row(CHECK, 3_000, 0), row(SEND, 15_000, 14_000), row(SEND, 15_000, 16_000))
+    check, send = (row.model_copy(update={"caller": None}) for row in attribution().rows[3:5])
+    rows = [
+        row.model_copy(update={"base": base, "head": head, "state": state})
+        for row, base, head, state in (
+            (check, 3_000, 0, "went"),
+            (send, 15_000, 14_000, "both"),
+            (send, 15_000, 16_000, "both"),
+        )
+    ]
     assert [
         f"{item.function} {item.effect}" for item in AttributionText(attribution(rows=rows)).rows
     ] == [

@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from anchored_files import a_file, of, ratio
 from duetbench.core.comparison import PackageChange
+from duetbench.core.metrics import CPU
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.store.points import Points
 from observatory.trend import candidates
 from observatory.trend.table import Table
-from synthetic import change_record
+from synthetic import a_file, change_record, of, ratio
 
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 MACHINE = "alpha-2c-000001"
-CPU = "server_cpu_per_request"
 COMMIT = "3f2a9c17" * 5
 BUMPED = ["1"] * 20 + ["2"] * 6
 

@@ -8,13 +8,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from anchored_files import of, ratio
 from bench import make_checkout
 from comparing import BETTER, OPEN, SAME, comparison_of, judged_case, measured
 from detecting import (
     BUMPED,
     COMMIT,
-    CPU,
     FIRST,
     MACHINE,
     digest,
@@ -28,7 +26,7 @@ from detecting import (
 )
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import HistoryError
-from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from observatory.store import kinds
@@ -39,6 +37,7 @@ from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
 from steps import Step
+from synthetic import of, ratio
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:

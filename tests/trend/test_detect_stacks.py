@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from detecting import CPU, MACHINE, moved_at, run_of
+from detecting import MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
+from duetbench.core.metrics import CPU
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
 from fake_sessions import FakeInstruments, SilentReporter, note_sessions

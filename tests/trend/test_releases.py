@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from anchored_files import a_file, of, ratio
 from duetbench.core.change import Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from observatory.store.points import Points
 from observatory.trend.levels import Rise
 from observatory.trend.releases import ReleaseEffect, Result, judged, levels
-from site_builds import FREE, JSON, RELEASES, table_of
+from sites import FREE, JSON, RELEASES, table_of
+from synthetic import a_file, of, ratio
 
 FIRST, SECOND, THIRD = RELEASES
 

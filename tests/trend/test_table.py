@@ -5,7 +5,6 @@ import math
 import pytest
 
 import synthetic
-from anchored_files import CASE, OTHER, a_file, of, ratio
 from duetbench.core.change import Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
@@ -13,6 +12,8 @@ from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
 from observatory.store.points import join
 from observatory.trend.table import tables
+from sites import FREE, JSON
+from synthetic import a_file, of, ratio
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 HALF = T_2 / math.sqrt(3)
@@ -63,24 +64,24 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
 
 
 def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
-    old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
-    new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
+    old = a_file(1, of(JSON, ratio(1.1), ratio(1.3, metric="instructions")), of(FREE, ratio(1.2)))
+    new = a_file(3, of(JSON, ratio(1.02)), anchor="B")
     (table,) = tables([new, old])
     assert table.files == (new,)
 
 
 def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
     first = a_file(
-        1, of(CASE, ratio(1.1)), of(OTHER, ratio(1.4)),
+        1, of(JSON, ratio(1.1)), of(FREE, ratio(1.4)),
         missing=(Missing(case="third", reason="no"),),
     )  # fmt: skip
     again = a_file(
-        1, of(CASE, ratio(1.2)), label=first.label, measured=5,
-        missing=(Missing(case=OTHER, reason="failed this time"),),
+        1, of(JSON, ratio(1.2)), label=first.label, measured=5,
+        missing=(Missing(case=FREE, reason="failed this time"),),
     )  # fmt: skip
     (table,) = tables([again, first])
     (actual,) = table.files
-    assert {case.case: case.points[0].ratio for case in actual.cases} == {CASE: 1.2, OTHER: 1.4}
+    assert {case.case: case.points[0].ratio for case in actual.cases} == {JSON: 1.2, FREE: 1.4}
     assert [lost.case for lost in actual.missing] == ["third"]
     assert actual.id == again.id
     # The first release of a span that is measured later does not know the one before it.
