@@ -6,18 +6,14 @@ import subprocess
 import sys
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import typer
-from typer.main import get_group
 
 import browsing
-import duetbench.cli
-import observatory.cli
 import sites
-from bench import PROJECT
-from duetbench.cli.verbs import Verb
+from bench import PROGRAMS, PROJECT, find_verb
 from observatory.cli import reference
 
 NAMES: Final = (
@@ -35,8 +31,7 @@ BANNED: Final = re.compile(
 TERMS: Final = ("anchor", "culprit", "duet", "mixed lock")
 """Words of this project: a page that uses one leads to the glossary's."""
 
-_COMMANDS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
-_PROGRAMS: Final = "|".join(_COMMANDS)
+_PROGRAMS: Final = "|".join(PROGRAMS)
 _END: Final = re.compile(r"(?<=[.!?])(?:\*\*|\))?\s+(?=[A-Z\d*(\[\"]|duetbench )")  # of a sentence
 _FENCE: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _UNTOLD: Final = re.compile(r"^\s*(?:\||#|<|!\[).*$", re.MULTILINE)  # tables, titles, pictures
@@ -95,19 +90,16 @@ def test_commands_of_the_pages_are_there() -> None:
     checked = 0
     for line, complete in dict.fromkeys(lines):
         words = shlex.split(line, comments=True)
-        while words and words[0].rpartition("/")[2] not in _COMMANDS:
+        while words and words[0].rpartition("/")[2] not in PROGRAMS:
             words.pop(0)
         program = words[0].rpartition("/")[2] if words else "duetbench"
         rest = list(takewhile(lambda word: word not in {"|", "&&", ">"}, words[1:]))
-        command: Any = get_group(_COMMANDS[program])
-        while rest and rest[0] in getattr(command, "commands", {}):
-            command = command.commands[rest.pop(0)]
-            command = command.load() if isinstance(command, Verb) else command
-        if rest and not hasattr(command, "commands"):
+        verb, rest = find_verb(program, rest)
+        if rest and not hasattr(verb, "commands"):
             checked += 1
             problem = ""
             try:
-                command.make_context(program, rest)
+                verb.make_context(program, rest)
             except typer.exceptions.TyperException as wrong:
                 problem = wrong.format_message()
             inside = "Missing" in problem or "requires" in problem  # it is named, not to be typed

@@ -13,8 +13,7 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import duetbench.cli
-import observatory.cli
-from bench import Shell
+from bench import PROGRAMS, Shell
 from duetbench import __version__
 from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, explain, target_options
@@ -32,7 +31,6 @@ _MAIN: Final = (
     "name = sys.argv[0] + ('.__main__' if sys.argv[0] == 'duetbench' else '.cli');"
     "__import__('importlib').import_module(name).main()"
 )
-_PROGRAMS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
@@ -61,7 +59,7 @@ def verbs() -> dict[str, Any]:
 
     return {
         words: verb
-        for program, app in _PROGRAMS.items()
+        for program, app in PROGRAMS.items()
         for words, verb in below(get_group(app), f"{program} ")
     }
 
@@ -119,7 +117,7 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
             continue
         program, *rest = words.split()
         wide = {"COLUMNS": "100"}
-        output = CliRunner().invoke(_PROGRAMS[program], [*rest, "--help"], env=wide).output
+        output = CliRunner().invoke(PROGRAMS[program], [*rest, "--help"], env=wide).output
         wanted = 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert output.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", output), output

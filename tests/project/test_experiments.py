@@ -25,56 +25,8 @@ STACKS = {
     "current": StackSpec(interpreters=("3.14", "3.14t")),
     "old": StackSpec(interpreters=("3.14",)),
 }
-
-
-GOOD = """\
-question = "Why?"
-
-[source]
-title = "Somewhere"
-date = "2026-01"
-
-[profiles]
-quick = { wait = 0.2, seconds = 2 }
-published = { wait = 5, seconds = 60 }
-
-[endpoints.nap]
-app = "app:app"
-interface = "asgi"
-path = "/nap"
-factory = true
-expect = { content_type = "text/plain", text = "done" }
-env = { WAIT = "{tmp}/{wait}/{port}" }
-floor = "2 * wait"
-slots = "3 if gil else inf"
-
-[loads.closed]
-model = "closed"
-connections = "c"
-duration = "seconds"
-timeout = 60
-
-[loads.paced]
-model = "paced"
-connections = "min(c, 10)"
-rate = "c / 2"
-duration = 7
-timeout = 60
-
-[defaults]
-stack = "current"
-server = "granian"
-loop = "asyncio"
-cores = "split"
-
-[[cases]]
-id = "{endpoint}/py{python}/{load}/w{workers}/c{c}/wait{wait}"
-profiles = ["quick", "published"]
-endpoint = "nap"
-python = ["3.14", "3.14t"]
-load = ["closed", "paced"]
-pairs = [{ workers = 1, c = 16 }, { workers = 2, c = 32 }]
-"""
+_NAPS = Path(__file__).parents[1] / "projects" / "naps" / "apps" / "naps" / "experiment.toml"
+GOOD = _NAPS.read_text("utf-8")
 
 
 def load_text(root: Path, text: str) -> Experiment:

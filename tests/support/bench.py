@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import pytest
+from typer.main import get_group
 
 import duetbench
 import observatory.cli
@@ -21,6 +22,7 @@ from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
+from duetbench.cli.verbs import Verb
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, result_files
 from observatory.matrix.checkout import Checkout
@@ -127,6 +129,19 @@ def lives(pid: int) -> bool:
         process.pid == pid and process.info["status"] != psutil.STATUS_ZOMBIE
         for process in psutil.process_iter(["status"])
     )
+
+
+PROGRAMS: Final = {"duetbench": cli.app, "observatory": observatory.cli.app}
+
+
+def find_verb(program: str, words: Iterable[str]) -> tuple[Any, list[str]]:
+    """The verb that a command line begins with, or the group of verbs; and its other words."""
+    verb: Any = get_group(PROGRAMS[program])
+    rest = [*words]
+    while rest and rest[0] in getattr(verb, "commands", {}):
+        verb = verb.commands[rest.pop(0)]
+        verb = verb.load() if isinstance(verb, Verb) else verb
+    return verb, rest
 
 
 @dataclass(frozen=True)
