@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comparing import CPU, SAME, comparison_of, judged_case
-from detecting import recorded
 from duetbench.core.change import Cause, Commit, Release, Share
 from duetbench.core.comparison import (
     Comparison,
@@ -39,7 +38,7 @@ from duetbench.judge.bisection import (
 from duetbench.judge.findings import of_effects, within_limit
 from duetbench.report.cause import commit_lines
 from observatory.trend.cause import blame
-from synthetic import make_case
+from synthetic import change_record, make_case
 
 
 @st.composite
@@ -306,7 +305,7 @@ def test_what_is_not_found_is_suspected_with_the_reason(
     cause = world.search("releases", packages, ["duets"])
     assert [named(share) for share in cause.shares] == shares
     assert (" ".join(cause.suspects), cause.reason) == (suspects, reason)
-    record = blame(recorded("open", 0.9, 20), cause)
+    record = blame(change_record(culprit=None, packages=()), cause)
     assert (record.culprit is None, record.shares) == (not shares, cause.shares)
     sentence = f"The cause is among {', '.join(cause.suspects)}: {reason}."
     assert record.remarks == sentence * bool(reason)

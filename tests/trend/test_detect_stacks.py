@@ -3,13 +3,13 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bare import QUIET
-from detecting import MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
@@ -18,10 +18,14 @@ from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
 from fake_sessions import FakeInstruments, SilentReporter, note_sessions
 from observatory.matrix.checkout import Checkout, lock_stacks
-from observatory.store.change import Change, SeriesName, StackState
+from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
+from synthetic import change_record
 from tiny_index import Index
+
+CASES = ["tiny/dependent/py3.14", "tiny/alone/py3.14"]
+NOW = datetime(2026, 2, 21, tzinfo=UTC)
 
 
 def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
@@ -44,14 +48,19 @@ def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> 
 
 def between(commits: Sequence[str], base: StackState, head: StackState) -> Change:
     """A candidate: both cases moved between two locks of the stack."""
-    made = moved_at(
-        *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)
-          for name in ("alone", "dependent")),
+    place: dict[str, Any] = {"before_run": "a-night", "after_run": "another", "when": NOW}
+    series = (SeriesName(machine="m", case=case, metric=CPU) for case in CASES[::-1])
+    steps = (Step(series=s, ratio=1.05, strength=9.0, nights=(9, 6), **place) for s in series)
+    return change_record(
+        status="candidate",
+        steps=tuple(steps),
+        base=base,
+        head=head,
+        base_commit=commits[0],
+        head_commit=commits[1],
         packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
-    )  # fmt: skip
-    first, second = commits
-    update = {"base": base, "head": head, "base_commit": first, "head_commit": second}
-    return made.model_copy(update=update)
+        **place,
+    )
 
 
 @pytest.mark.real
@@ -89,12 +98,11 @@ def test_both_stacks_are_found_and_measured_as_they_were(
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    cases = [f"tiny/{name}/py3.14" for name in ("dependent", "alone")]
-    assert [pair.case.id for pair in session.sides.pairs] == cases
+    assert [pair.case.id for pair in session.sides.pairs] == CASES
     assert session.sides.untouched == 0
     for problem in session.seen.reasons.values():  # what one request does was looked at
         assert "expected an application, found module" in problem
-    assert actual.base.label == f"one of {run_of(19)}"
+    assert actual.base.label == "one of a-night"
     assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
