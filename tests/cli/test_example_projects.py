@@ -113,12 +113,11 @@ def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     page, out = bench.folder / "run.md", bench.folder / "run.json"
     (database := bench.folder / f"{SECRET}.db").touch()
     address = f"SHOP_DATABASE_URL=sqlite:///{database}"
-    result = bench("run", *SHOP, "--env", address, "--seconds", "1", "-o", page, "-o", out)
-    assert result.code == 0, result
+    once = ("run", *SHOP, "--env", address, "--seconds", "1")
+    bench.done(*once, "-o", page, "-o", out)
     assert "CPU per request" in page.read_text("utf-8")
     run, _ = measured(bench)
-    wrong = bench("run", *SHOP, "--env", address, "--seconds", "1", "--with", "expect-status=201")
-    assert (wrong.code, "expected status 201, found 200" in wrong.err) == (2, True), wrong
+    bench.refused("expected status 201, found 200", *once, "--with", "expect-status=201")
     assert sorted(dropped) == sorted(filled) != []
     assert database.read_bytes() == b""
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
@@ -144,17 +143,16 @@ def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> No
         fault = "raise SystemExit('no')\n" * (subject == "Fail")
         (root / "bare.py").write_text(source + fault, "utf-8")
         commit(root, subject)
-    result = bench(
+    out = bench.done(
         "bisect", f"HEAD~{len(subjects)}", "HEAD", "--app", "bare:app",
         "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--with", "expect-status=401",
     )  # fmt: skip
-    assert result.code == 0, result
-    named = [line for line in result.out.splitlines() if "→" in line]
+    named = [line for line in out.splitlines() if "→" in line]
     for line, subject, what in zip(
         named, ("Call", "Read"), ("function calls ", "files opened 0 → 1"), strict=True
     ):
-        assert f" {subject}: " in line, result
-        assert what in line, result
+        assert f" {subject}: " in line, out
+        assert what in line, out
 
 
 @pytest.mark.long
@@ -169,8 +167,7 @@ def test_the_tutorial_finds_what_it_says(bench: Bench) -> None:
     assert headline.partition(" (seen")[0] in result.out, result
     for words in "  ".join(statements).split("  "):
         assert words.strip() in result.out, (words, result.out)
-    result = bench(*shlex.split(commands[2])[1:])
-    assert result.code == 0, result
+    bench.done(*shlex.split(commands[2])[1:])
     assert 'app = "library:app"' in (root / "duetbench.toml").read_text()
 
 
@@ -245,9 +242,8 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--with", "connections=8")
     assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
     for words, code in ((compared, 2), (("run", *given), 3)):
-        wrong = bench(*words, "--env=PW=other")
-        assert wrong.code == code
-        assert "expected to be logged in, found status 403" in wrong.err
+        sentence = "expected to be logged in, found status 403"
+        wrong = bench.refused(sentence, *words, "--env=PW=other", code=code)
         assert "{login}" in wrong.err
     assert not re.search("Qp[a-z0-9]+Zp", f"{result} {ran} {wrong}")
     assert all(map(_is_log, telling("Qp[a-z0-9]+Zp", bench, root)))

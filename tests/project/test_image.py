@@ -71,5 +71,5 @@ def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     argv = [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words]
     result = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert result.returncode == 1, result
-    for text in ("▼ slower", "SQL statements", "find_book"):
+    for text in ("▼ worse", "SQL statements", "find_book"):
         assert text in result.stdout

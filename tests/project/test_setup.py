@@ -89,9 +89,7 @@ def test_a_machine_that_is_set_up(bench: Bench) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
     bench.patch.chdir(ROOT)
     bench.patch.setenv("COLUMNS", "200")
-    result = bench("doctor", "--json")
-    assert result.code == 0, result
-    report = json.loads(result.out)
+    report = json.loads(bench.done("doctor", "--json"))
     assert report["ready"]
     assert report["facts"]["oha"].startswith(Checkout.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", report["facts"]["oha"])

@@ -175,6 +175,19 @@ class Shell:
         text = self.capture.readouterr()
         return Done(code, text.out, text.err)
 
+    def done(self, *words: str | Path) -> str:
+        """Run a verb that ends well; what it prints."""
+        result = self(*words)
+        assert result.code == 0, (words, result)
+        return result.out
+
+    def refused(self, says: str, *words: str | Path, code: int = 2) -> Done:
+        """Run a verb that ends with this code, and says why."""
+        result = self(*words)
+        assert result.code == code, (words, result)
+        assert says in result.err, (words, result)
+        return result
+
 
 @dataclass(frozen=True)
 class Bench(Shell):

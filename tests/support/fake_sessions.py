@@ -3,7 +3,7 @@
 import math
 import random
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,14 @@ import pytest
 
 from comparing import FIGURES, duet
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
+from duetbench.core.comparison import (
+    CaseComparison,
+    Comparison,
+    Duet,
+    Finding,
+    Instructions,
+    SideRecord,
+)
 from duetbench.core.errors import FlagName, InterruptedRun
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case, Flag, Launch
@@ -143,13 +150,26 @@ def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:
     )
 
 
-def note_sessions(patch: pytest.MonkeyPatch) -> list[Session]:
-    """Let sessions measure nothing; return a list that each of them enters."""
+def note_sessions(
+    patch: pytest.MonkeyPatch,
+    finding: Finding | None = None,
+    end: Callable[[Comparison], object] = id,
+) -> list[Session]:
+    """Let sessions measure nothing, and find this for each case; return a list that each enters.
+
+    `end` is called at the end of each.
+    """
     sessions: list[Session] = []
 
     def measure(session: Session, _: Path) -> Comparison:
         sessions.append(session)
-        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
+        pairs = session.sides.pairs if finding else ()
+        cases = tuple(CaseComparison(case=p.case, because=p.reason) for p in pairs)
+        found = (finding.model_copy(update={"case": p.case.id}) for p in pairs if finding)
+        update = {"cases": cases, "findings": tuple(found), "notes": ()}
+        made = session.comparison("complete").model_copy(update=update)
+        end(made)
+        return made
 
     patch.setattr(Session, "measure", measure)
     return sessions
