@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import psutil
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
@@ -43,7 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
     - PATH has no shims of version managers: uv queries each of them for three seconds.
     - Git reads no configuration except that of the repositories that tests make.
     - Ctrl-C works: a shell's background jobs ignore it, as would all processes of tests.
+    - Examples of properties are the same each time, and may take as long as they do.
     """
+    settings.register_profile("duetbench", deadline=None, derandomize=True, max_examples=60)
+    settings.load_profile("duetbench")
     if (worker := getattr(config, "workerinput", None)) and config.args == ["tests"]:
         tests = Path(__file__).parent
         places = sorted(map(str, (*tests.glob("*/"), *tests.glob("test_*.py"))))

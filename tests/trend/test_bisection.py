@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from comparing import CPU, SAME, comparison_of, judged_case
@@ -235,7 +235,6 @@ def questions(items: int, culprits: int) -> int:
     return 1 + culprits * (1 + math.ceil(math.log2(items)) + 1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.integers(1, 40), st.integers(1, 9), min_size=1, max_size=4))
 def test_of_40_commits_all_that_did_something_are_found(does: dict[int, int]) -> None:
     """The largest first, by few questions; what did nothing is asked about before and after."""
