@@ -1,17 +1,24 @@
-"""From runs and anchored points to tables of nights: means, figures, states."""
+"""From runs and anchored points to tables of nights, and the history, which reads as it did."""
 
 import math
+from itertools import product
+from operator import attrgetter
 
 import pytest
 
 import synthetic
+from bench import PROJECT
 from duetbench.core.change import Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
+from goldens import assert_golden
 from observatory.store.points import join
-from observatory.trend.table import tables
+from observatory.trend import reading
+from observatory.trend.candidates import of_table
+from observatory.trend.reading import Sources
+from observatory.trend.table import COLUMNS, tables
 from sites import FREE, JSON
 from synthetic import a_file, of, ratio
 
@@ -92,3 +99,50 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
         for file, previous in ((first, "1.1"), (again, None))
     )
     assert join([known, unknown]).previous == "1.1"
+
+
+# The recordings of the history were made by an earlier implementation, and change only together
+# with `results/`. Its steps of in-process seconds are left out: asv searches those.
+
+
+def point_lines(sources: Sources) -> list[str]:
+    """A line per point: machine, run, metric, ratio, low, high, duets, case."""
+    lines = []
+    for table in sources.tables:
+        for case, metric in product(table.cases, COLUMNS):
+            for place, point in table.series(case, metric).items():
+                figures = point.ratio, *(point.interval.ends or ())
+                lines.append(
+                    f"{table.machine.id} {table.files[place].id} {metric} "
+                    + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
+                    + f" {point.duets} {case}"
+                )
+    return sorted(lines)
+
+
+def step_lines(sources: Sources) -> list[str]:
+    """For each candidate, a line per step: metric, ratio, interval, runs before and after, case."""
+    lines = []
+    for table in sources.tables:
+        for candidate in sorted(of_table(table), key=attrgetter("id")):
+            lines.append(f"# {candidate.id} on {candidate.series.machine}")
+            lines += [
+                f"{step.series.metric} {step.ratio:.5g} "
+                + " ".join(f"{end:.5g}" for end in step.within or ())
+                + f" {step.before_run} {step.after_run} {step.series.case}"
+                for step in candidate.steps
+            ]
+    return lines
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return reading.read(PROJECT / "results")
+
+
+def test_every_point_of_the_history_is_what_it_was(sources: Sources) -> None:
+    assert_golden("reference/points.txt", "\n".join(point_lines(sources)))
+
+
+def test_the_steps_that_are_found_are_those_that_were_found(sources: Sources) -> None:
+    assert_golden("reference/steps.txt", "\n".join(step_lines(sources)))

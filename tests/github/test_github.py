@@ -1,7 +1,9 @@
-"""Comments on a pull request: one, ours, true to its commit, harmless; and who may ask for it."""
+"""GitHub: its API, one comment on a pull request and who may ask for it, and issues of changes."""
 
 import json
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -9,13 +11,96 @@ import pytest
 from bench import Done
 from comparing import WORSE, comparison_of, judged_case
 from duetbench.ci import comments
+from duetbench.ci.api import GitHub, ServiceError
 from duetbench.core.comparison import PackageChange
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_github import Table, zipped
 from foreign import comparison
-from observatory.github import requests
-from steps import BASE, BOT, HEAD, NEXT, Step
+from observatory.github import issues, requests
+from observatory.store.change import Change, SeriesName
+from steps import BASE, BOT, HEAD, NEXT, TOKEN, Step
+from synthetic import change_record
+
+ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
+
+
+def test_long_lists_are_read_to_their_end(step: Step) -> None:
+    for index in range(230):
+        step.github.say(12, "alice", f"comment {index}")
+    with step.connected() as github:
+        result = github.get_all("/issues/12/comments")
+    assert [entry["body"] for entry in result] == [f"comment {index}" for index in range(230)]
+    assert step.requests("GET") == ["/issues/12/comments"] * 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "waits"),
+    [
+        # Full jitter: up to so many seconds.
+        ({"status": 503, "times": 3}, [(0, 1), (0, 2), (0, 4)]),
+        ({"cut": True, "times": 2}, [(0, 1), (0, 2)]),
+        # What GitHub asks for; a minute where it does not say how long.
+        ({"status": 429, "headers": {"Retry-After": "17"}}, [(17, 17)]),
+        (
+            {"status": 403, "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "46"}},
+            [(46, 46)],
+        ),
+        ({"status": 403, "body": {"message": "You hit a secondary rate limit."}}, [(60, 60)]),
+    ],
+)
+def test_what_may_pass_is_asked_again(
+    fault: dict[str, Any], waits: list[tuple[float, float]], step: Step
+) -> None:
+    step.patch.setattr("duetbench.ci.api.time.time", lambda: 1.0)
+    step.github.fail(method="POST", **fault)
+    with step.connected() as github:
+        github.send("POST", "/issues/12/comments", body="hello")
+    for wait, (least, most) in zip(step.waits, waits, strict=True):
+        assert least <= wait <= most
+    assert [comment["body"] for comment in step.comments()] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "valid token"), (403, "permissions"), (404, "check that it exists")]
+)
+def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step: Step) -> None:
+    """Lines that begin with `::` are commands to the runner; escape sequences to a terminal."""
+    message = "No\n::set-env name=PATH::evil\r\n\x1b[31m\u202eyes"
+    step.github.fail(status=status, body={"message": message, "errors": [{"field": "x"}, "odd"]})
+    with step.connected() as github, pytest.raises(ServiceError) as caught:
+        github.send("POST", "/issues/12/comments", body="hello")
+    text = str(caught.value)
+    assert (caught.value.status, text.isprintable(), step.waits) == (status, True, [])
+    for part in (f"GitHub answered {status} to POST", "No\\n::set-env name=PATH::evil", hint):
+        assert part in text
+
+
+def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
+    left = step.github.leave(7, "one", b"new")
+    with step.connected() as github:
+        assert github.download(f"/actions/artifacts/{left['id']}/zip", 3) == b"new"
+        with pytest.raises(ServiceError, match="expected at most 2 bytes, found more"):
+            github.download(f"/actions/artifacts/{left['id']}/zip", 2)
+    assert step.github.tokens_elsewhere == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set; a job of GitHub Actions has it"),
+        ({"GITHUB_API_URL": "http://example.org"}, "or http:// on this machine"),
+        ({"GITHUB_API_URL": "http://127.0.0.1.example.org"}, "or http:// on this machine"),
+    ],
+)
+def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> None:
+    """Before anything is sent; the token never travels unencrypted to another machine."""
+    with pytest.raises(UsageError) as caught:
+        GitHub({**ENVIRONMENT, **changes})
+    assert sentence in str(caught.value)
+    assert TOKEN not in repr(GitHub(ENVIRONMENT))
+
 
 RUN: Final = "https://github.com/owner/name/actions/runs/7"
 WORDS: Final = "https://owner.github.io/name/docs/glossary/"
@@ -244,3 +329,106 @@ def test_what_could_not_be_started_is_not_left_queued(
     for body in step.ours():
         assert "### duetbench: no result" in body
         assert "The reason: it could not start." in body
+
+
+SITE: Final = "https://owner.github.io/name/"
+CASE: Final = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
+SERIES: Final = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_request")
+
+
+def record(name: str = "one", **more: Any) -> Change:
+    """A change of +3.1 % that granian 2.8.7 has caused."""
+    return change_record(id=name, **{"series": SERIES, "evidence": "x-compare-y", **more})
+
+
+def save(step: Step, *records: Change) -> Path:
+    for entry in records:
+        files.save(step.folder / "results", entry)
+    return step.folder / "results"
+
+
+def tell(step: Step, *records: Change) -> list[str]:
+    """Announce these records; what was said, one line each."""
+    result = step("announce", "--results", save(step, *records))
+    assert (result.code, result.err) == (0, "")
+    return result.out.splitlines()
+
+
+def test_an_issue_says_what_how_much_since_when_because_of_what_and_where(step: Step) -> None:
+    (line,) = tell(step, record())
+    (issue,) = step.github.issues
+    assert line == f"one: opened {issue['html_url']}"
+    title = "granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a JSON response from FastAPI"
+    assert issue["title"] == title
+    assert [label["name"] for label in issue["labels"]] == ["duetbench", "worse"]
+    evidence = f"[The evidence]({SITE}c/one/). It closes if the change is undone."
+    assert issue["body"].splitlines()[1:] == [f"**{title}**, for good.", "", evidence]
+    assert "one: opened" in step.summary
+    assert tell(step, record()) == ["no news"]
+    assert (step.github.issues, step.requests("PATCH")) == ([issue], [])
+
+
+def test_an_issue_closes_with_its_record_or_by_hand(step: Step) -> None:
+    """What was over before it was announced gets none; who closes it has seen it."""
+    fixed = record(status="closed", note="fixed in granian 2.8.8")
+    assert tell(step, fixed) == ["no news"]
+    assert tell(step, record(culprit=None))[0].startswith("one: opened")
+    (issue,) = step.github.issues
+    assert issue["title"].startswith("Unknown cause: A JSON response from FastAPI needs")
+    assert tell(step, fixed)[0].startswith("one: closed")
+    assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
+    assert "\nfixed in granian 2.8.8\n" in issue["body"]
+    assert tell(step, fixed) == tell(step, record()) == ["no news"]
+    assert len(step.github.issues) == 1
+
+
+def test_only_our_announcements_are_ours(step: Step) -> None:
+    """Whatever the list holds: others' copies of our text, pull requests, our own other issues."""
+    tell(step, record())
+    ours = step.github.issues.pop()
+    foreign = [
+        {**ours, "number": 1, "user": {"login": "mallory", "type": "User"}},
+        {**ours, "number": 3, "pull_request": {"url": "x"}},
+        {**ours, "number": 5, "body": f"Quoted:\n{ours['body']}"},
+    ]
+    step.github.fail(method="GET", path="issues$", status=200, body=foreign)
+    assert tell(step, record())[0].startswith("one: opened")
+    assert (len(step.github.issues), step.requests("PATCH")) == (1, [])
+
+
+def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
+    """The newest changes first; the rest the next time."""
+    step.patch.setattr(issues, "MOST", 3)
+    days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
+    results = save(step, *(record(f"change-{day.day}", when=day) for day in days))
+    result = step("announce", "--results", results)
+    opened = [line.partition(":")[0] for line in result.out.splitlines()]
+    assert opened == ["change-5", "change-4", "change-3"]
+    assert (result.code, step("announce", "--results", results).code) == (0, 0)
+    assert len(step.github.issues) == 5
+
+
+def test_one_broken_record_stops_no_other(step: Step) -> None:
+    results = save(step, record())
+    (results / "changes" / "broken.json").write_text("{}", "utf-8")
+    result = step("announce", "--results", results)
+    assert (result.code, len(step.github.issues)) == (1, 1)
+    assert "broken.json: expected a change record" in result.out
+    assert "broken.json" in step.summary
+
+
+def test_hostile_words_in_a_record_do_nothing() -> None:
+    bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
+    hostile = record(
+        note=bad,
+        method=bad,
+        culprit=None,
+        packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
+        others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
+    )
+    title, body = issues.text(hostile, SITE)
+    for part in ("@everyone", "#1", "](https://evil", "\n::"):
+        assert part not in body
+        assert part not in title
+    assert "\\<img" in body
+    assert "<img" not in body.replace("\\<img", "")
