@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from itertools import takewhile
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 
 import browsing
 import sites
-from bench import PROGRAMS, PROJECT, find_verb
+from bench import PROGRAMS, PROJECT, execute, find_verb
 from observatory.cli import reference
 
 NAMES: Final = (
@@ -120,7 +119,7 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
     docs = tmp_path / "site" / "docs"
     argv: list[str | Path] = [sys.executable, "-m", "sphinx", "-qWEb", "dirhtml", "--keep-going"]
     argv += ["-d", tmp_path / "trees", PROJECT / "docs", docs]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    result = execute(argv)
     assert result.returncode == 0, result.stderr
     site = sites.nothing(tmp_path)
     names = "", "docs/observatory/nights", "docs/nights"

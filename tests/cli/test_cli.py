@@ -13,7 +13,7 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import duetbench.cli
-from bench import PROGRAMS, Shell
+from bench import PROGRAMS, Shell, execute
 from duetbench import __version__
 from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, explain, target_options
@@ -37,7 +37,7 @@ _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 def start(*words: str) -> tuple[str, set[str]]:
     """Start a program in a process of its own; what it said, and all that it imported."""
     argv = [sys.executable, "-c", _MAIN, *words]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    result = execute(argv)
     assert result.returncode == 0, result.stderr
     return result.stdout, set(result.stderr.splitlines())
 

@@ -21,7 +21,8 @@ from typing import Final
 import psutil
 import pytest
 
-from acting import PROJECT, load
+from acting import load
+from bench import PROJECT
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.host import paths
 from observatory.github import packages, sandbox

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from acting import PROJECT, TOKEN, Outcome, actionlint, load, need, zizmor
+from acting import TOKEN, Outcome, actionlint, load, need, zizmor
+from bench import PROJECT
 from duetbench.cli import init
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
-from repos import asgi, commit, git, keep, write
+from repos import asgi, commit, git, keep, write, write_all
 from staging import SMALL, publish, theatre
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"
@@ -175,8 +176,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
         for name, text in examples(revision).items():
             brief = text.replace("path: /items/7", "path: /items/7, budget: 5s")
             write(stage.tree, f".github/workflows/{name}", brief)
-        for name, text in SHOP.items():
-            write(stage.tree, name, text)
+        write_all(stage.tree, SHOP)
         base = keep(stage.tree)
         publish(stage.tree, stage.remote)
         git(stage.tree, "switch", "--quiet", "--detach", "main")

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from acting import HOSTED, PROJECT, actionlint, load, zizmor
-from bench import find_verb
+from acting import HOSTED, actionlint, load, zizmor
+from bench import PROJECT, find_verb
 
 GITHUB: Final = PROJECT / ".github"
 WORKFLOWS: Final = {path.name: path.read_text("utf-8") for path in GITHUB.glob("workflows/*")}

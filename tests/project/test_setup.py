@@ -14,7 +14,7 @@ from subprocess import PIPE, STDOUT, Popen
 import filelock
 import pytest
 
-from bench import Bench, eventually
+from bench import PROJECT, Bench, eventually, execute
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
@@ -25,8 +25,6 @@ from observatory.matrix.experiments import load_stacks
 from observatory.matrix.sides import unmeasurable
 from repos import borrow_cache, write
 from synthetic import make_case
-
-ROOT = paths.project_root()
 
 
 @pytest.mark.real
@@ -79,7 +77,7 @@ def test_another_project_is_never_taken_for_ours(
     with pytest.raises(UsageError, match=sentence):
         load_stacks(paths.project_root())
     monkeypatch.chdir("/")
-    assert paths.project_root() == ROOT  # to read, or to look at the machine
+    assert paths.project_root() == PROJECT  # to read, or to look at the machine
     with pytest.raises(UsageError, match=r"^/ is in no repository: change into"):
         paths.project_root(stand_in=False)
     # Declared, and nothing there that could be measured.
@@ -91,7 +89,7 @@ def test_another_project_is_never_taken_for_ours(
 @pytest.mark.real
 def test_a_machine_that_is_set_up(bench: Bench) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
-    bench.patch.chdir(ROOT)
+    bench.patch.chdir(PROJECT)
     bench.patch.setenv("COLUMNS", "200")
     report = json.loads(bench.done("doctor", "--json"))
     assert report["ready"]
@@ -156,11 +154,11 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of what the bootstrap needs of a checkout, with nothing made."""
     copy = tmp_path / "checkout"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=ignored)
+    shutil.copytree(PROJECT / "scripts", copy / "scripts", ignore=ignored)
     (copy / "docs").mkdir()
     of_package = ("docs/glossary.md", "README.md", "LICENSE")
     for name in ("pyproject.toml", "requirements.txt", *of_package):
-        shutil.copy(ROOT / name, copy / name)
+        shutil.copy(PROJECT / name, copy / name)
     home = tmp_path / f"cache/duetbench/uv-{importlib.metadata.version('uv')}/bin"
     home.mkdir(parents=True)
     (home / "uv").symlink_to(command.uv())
@@ -193,7 +191,7 @@ def said(process: Popen[str]) -> str:
 
 def works(checkout: Path) -> bool:
     program = checkout / ".venv" / "bin" / "duetbench"
-    return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
+    return execute([program, "--help"]).returncode == 0
 
 
 @pytest.mark.thorough
@@ -229,9 +227,7 @@ def test_an_old_python_is_refused_with_the_remedy() -> None:
         "import sys, runpy; sys.version_info = (3, 9, 2, 'final', 0);"
         "runpy.run_path('scripts/bootstrap.py', run_name='__main__')"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    result = execute([sys.executable, "-c", pretend], cwd=PROJECT)
     assert result.returncode == 1
     assert "needs Python 3.11 or newer, and this is 3.9" in result.stderr
     assert "make setup PYTHON=" in result.stderr

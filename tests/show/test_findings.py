@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import synthetic
-from bench import Shell
+from bench import PROJECT, Shell
 from comparing import OPEN_RATE, Judged, comparison_of
 from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.errors import FlagName
@@ -20,7 +20,6 @@ from observatory.show.findings import write_run
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
 OTHER = synthetic.MACHINE.model_copy(update={"id": "other-2c"})
 GIL, FREE = "demo/x/py3.14", "demo/x/py3.14t"
 
@@ -170,7 +169,7 @@ def test_the_command_writes_the_page(tmp_path: Path, reference_results: Path, ca
     call.patch.setenv("DUETBENCH_ROOT", str(tmp_path))
     assert call("observatory", "findings").code == 4
     for name in ("apps", "benchmarks"):
-        (tmp_path / name).symlink_to(ROOT / name)
+        (tmp_path / name).symlink_to(PROJECT / name)
     shutil.copytree(reference_results, tmp_path / "results")
     text = call("observatory", "findings").out
     page = (reference_results / "FINDINGS.md").read_text("utf-8")

@@ -14,7 +14,7 @@ import pytest
 import foreign
 import sites
 import synthetic
-from bench import Shell
+from bench import PROJECT, Shell
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Run
@@ -24,8 +24,6 @@ from observatory.show import addresses
 from observatory.show.site import story
 from observatory.store import asv_results, kinds
 from observatory.store.points import Points
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_file_is_named_and_placed_by_its_content(tmp_path: Path) -> None:
@@ -90,7 +88,7 @@ def document() -> dict[str, Any]:
 
 def test_a_run_is_read_back_as_it_was_and_fits_its_budget() -> None:
     """At most 50 KB compressed, as runs of this repository are."""
-    for run in kinds.read_all(Run, ROOT / "results"):
+    for run in kinds.read_all(Run, PROJECT / "results"):
         data = files.encode(run)
         assert files.parse(Run, data, "x") == run
         assert len(zlib.compress(data)) <= 50_000
@@ -131,7 +129,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
 def test_the_schemas_in_results_are_those_of_the_types(
     name: str, kind: type[Run | Comparison]
 ) -> None:
-    stored = (ROOT / "results" / name).read_text("utf-8")
+    stored = (PROJECT / "results" / name).read_text("utf-8")
     assert stored == kinds.schema(kind), "make it again: observatory reference"
 
 

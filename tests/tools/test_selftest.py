@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 import selftest
+from bench import PROJECT
 from comparing import CPU, comparison_of, duet, judged_case
 from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Comparison, Finding
@@ -21,7 +22,6 @@ from repos import git, keep
 
 pytestmark = pytest.mark.long
 
-ROOT: Final = Path(__file__).parents[2]
 CASE: Final = "x/a/py3.14"
 MEMORY: Final = "pss_steady"
 
@@ -134,9 +134,9 @@ def test_every_second_time_the_slower_side_is_base(
 
 def test_the_page_has_the_figures_of_the_record() -> None:
     """Each count in its table is the sum of the record's rows of that name and column."""
-    record = (ROOT / "results" / "SELFTEST.md").read_text("utf-8")
-    page = (ROOT / "docs" / "decides.md").read_text("utf-8")
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    record = (PROJECT / "results" / "SELFTEST.md").read_text("utf-8")
+    page = (PROJECT / "docs" / "decides.md").read_text("utf-8")
+    readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
     rows = {
         "equal code: false verdicts": r"(?:two installations|one \w+ as both).*: false verdicts",
         "a handler made 1 % slower: detected": "a handler slower by 1 % .*: found",
