@@ -14,7 +14,7 @@ from duetbench.app.databases import Database
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
-from repos import borrow_cache, commit, git, keep, uv
+from repos import asgi, borrow_cache, commit, git, keep, uv
 
 SECRET = "not-to-be-recorded"
 SHOP = (
@@ -55,17 +55,13 @@ def work(headers):
     return {"texts": TEXTS, "auth": headers[b"authorization"].decode()}, TOKEN
 """.replace("NAMES", repr([*VALUES]))
 SILENT = "def work(headers):\n    return {'texts': [], 'auth': ''}, ''\n"
-SERVED = """
-import json
-
-async def app(scope, receive, send):
-    if scope["type"] != "http":
-        raise NotImplementedError
-    answer, token = work(dict(scope["headers"]))
-    headers = [(b"content-type", b"application/json"), (b"x-token", token.encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
-"""
+SERVED = asgi(
+    "import json\n",
+    """answer, token = work(dict(scope["headers"]))
+    more = [(b"x-token", token.encode())]
+    body = json.dumps(answer).encode()""",
+    "application/json",
+)
 
 
 def laid_out(bench: Bench, name: str) -> Path:
@@ -203,20 +199,16 @@ def answer(path, body, authorization, cookie):
     WORK
     right = (authorization, cookie) == (f"Bearer {TOKEN}", f"a=b; session={SESSION}")
     return 200 if right else 401, json.dumps([TOKEN, SESSION]).encode()
-
-async def app(scope, receive, send):
-    if scope["type"] != "http":
-        raise NotImplementedError
-    sent, headers = (await receive())["body"], dict(scope["headers"])
+"""
+LOGGED_IN = asgi(
+    LOGIN,
+    """sent, headers = (await receive())["body"], dict(scope["headers"])
     values = (headers.get(name, b"").decode() for name in (b"authorization", b"cookie"))
     status, body = answer(scope["path"], sent, *values)
     LOOPS.add(asyncio.get_running_loop())
-    if len(LOOPS) > 1:
-        status = 500
-    headers = [(b"set-cookie", KEPT.encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-"""
+    status = 500 if len(LOOPS) > 1 else status
+    more = [(b"set-cookie", KEPT.encode())]""",
+)
 
 
 @pytest.mark.long
@@ -225,7 +217,7 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     """Each process has its own token and session; the answer tells both, and a log the token."""
     root = laid_out(bench, "bare")
     for work in ("pass", "open(__file__).close()"):
-        (root / "bare.py").write_text(LOGIN.replace("WORK", work))
+        (root / "bare.py").write_text(LOGGED_IN.replace("WORK", work))
         commit(root, "As it is")
     given = (
         "--app", "bare:app", "--header", "Cookie: a=b", "--with", "token=data.token", "--login",

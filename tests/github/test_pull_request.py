@@ -17,7 +17,7 @@ from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
-from fake_github import zipped
+from fake_github import run_of_pull, zipped
 from foreign import comparison
 from repos import commit, git
 from steps import BASE, HEAD, NEXT, Step
@@ -41,14 +41,6 @@ ALONE: Final = share(
     low=1.015, ratio=1.0209, high=1.027, n=14,
 )  # fmt: skip
 CAUSE: Final = Cause(shares=(ALONE,))
-RUN: Final = {
-    "id": 5,
-    "workflow_id": 3,
-    "event": "pull_request",
-    "head_sha": HEAD,
-    "head_branch": "feature",
-    "head_repository": {"owner": {"login": "owner"}},
-}
 SLOWER: Final = comparison(WORSE, packages=MOVED)
 
 
@@ -116,7 +108,7 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(step: Step) 
 
     def report(**ended: Any) -> str:
         """Perform the step of the workflow that starts when run 5 has ended."""
-        step.set_event({"workflow_run": {**RUN, **ended}})
+        step.set_event({"workflow_run": {**run_of_pull(5, HEAD), **ended}})
         step.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
         result = step("report", "--words", words)
         assert (result.code, result.err) == (0, "")

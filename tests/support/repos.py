@@ -21,9 +21,9 @@ async def app(scope, receive, send):
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
         return
-    status = 200
+    status, more = 200, []
     BODY
-    headers = [(b"content-type", b"KIND"), (b"content-length", b"%d" % len(body))]
+    headers = [(b"content-type", b"KIND"), (b"content-length", b"%d" % len(body)), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 """
