@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import psutil
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
 from bare import NOBODY, Programs
-from bench import Bench, Once, make_checkout
+from bench import Bench, Once, Shell, make_checkout
 from duetbench.app import workspace
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
@@ -43,7 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
     - PATH has no shims of version managers: uv queries each of them for three seconds.
     - Git reads no configuration except that of the repositories that tests make.
     - Ctrl-C works: a shell's background jobs ignore it, as would all processes of tests.
+    - Examples of properties are the same each time, and may take as long as they do.
     """
+    settings.register_profile("duetbench", deadline=None, derandomize=True, max_examples=60)
+    settings.load_profile("duetbench")
     if (worker := getattr(config, "workerinput", None)) and config.args == ["tests"]:
         tests = Path(__file__).parent
         places = sorted(map(str, (*tests.glob("*/"), *tests.glob("test_*.py"))))
@@ -187,11 +191,11 @@ def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def reference_site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
     """The gathered site of the committed results."""
-    import site_builds
+    import sites
 
     folder = tmp_path_factory.mktemp("reference")
     (folder / "results").symlink_to(reference_results)
-    return site_builds.gather_site(folder)
+    return sites.gather_site(folder)
 
 
 @pytest.fixture(scope="session")
@@ -201,20 +205,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(
-    checkout: Path,
-    state_home: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Bench]:
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capsys, monkeypatch)
+
+
+@pytest.fixture
+def bench(call: Shell, checkout: Path, state_home: Path) -> Iterator[Bench]:
     """The command line in that checkout; all that it starts ends with the test."""
-    assert state_home.parent == tmp_path
     # Servers and generators inherit PATH, so a folder that only this test has there marks them.
-    token = str(tmp_path / "marked")
-    monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(checkout))
-    bench = Bench(checkout, tmp_path, token, capsys, monkeypatch)
+    folder = state_home.parent
+    token = str(folder / "marked")
+    call.patch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
+    call.patch.setenv("DUETBENCH_ROOT", str(checkout))
+    bench = Bench(call.capture, call.patch, checkout, folder, token)
     yield bench
     for process in bench.alive():  # none, unless the test has failed
         with suppress(psutil.NoSuchProcess):
@@ -244,12 +247,6 @@ def github_server() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
-def step(
-    github_server: FakeGitHub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Step:
+def step(call: Shell, github_server: FakeGitHub, tmp_path: Path) -> Step:
     """A step of a workflow, with an empty stand-in for GitHub."""
-    github_server.reset()
-    return Step.on(github_server, tmp_path, monkeypatch, capsys)
+    return Step(call.capture, call.patch, github_server, tmp_path)

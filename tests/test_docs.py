@@ -2,23 +2,17 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import typer
-from typer.main import get_group
 
 import browsing
-import duetbench.cli
-import observatory.cli
-import site_builds
 import sites
-from bench import PROJECT
-from duetbench.cli.verbs import Verb
+from bench import PROGRAMS, PROJECT, execute, find_verb
 from observatory.cli import reference
 
 NAMES: Final = (
@@ -36,8 +30,7 @@ BANNED: Final = re.compile(
 TERMS: Final = ("anchor", "culprit", "duet", "mixed lock")
 """Words of this project: a page that uses one leads to the glossary's."""
 
-_COMMANDS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
-_PROGRAMS: Final = "|".join(_COMMANDS)
+_PROGRAMS: Final = "|".join(PROGRAMS)
 _END: Final = re.compile(r"(?<=[.!?])(?:\*\*|\))?\s+(?=[A-Z\d*(\[\"]|duetbench )")  # of a sentence
 _FENCE: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _UNTOLD: Final = re.compile(r"^\s*(?:\||#|<|!\[).*$", re.MULTILINE)  # tables, titles, pictures
@@ -96,19 +89,16 @@ def test_commands_of_the_pages_are_there() -> None:
     checked = 0
     for line, complete in dict.fromkeys(lines):
         words = shlex.split(line, comments=True)
-        while words and words[0].rpartition("/")[2] not in _COMMANDS:
+        while words and words[0].rpartition("/")[2] not in PROGRAMS:
             words.pop(0)
         program = words[0].rpartition("/")[2] if words else "duetbench"
         rest = list(takewhile(lambda word: word not in {"|", "&&", ">"}, words[1:]))
-        command: Any = get_group(_COMMANDS[program])
-        while rest and rest[0] in getattr(command, "commands", {}):
-            command = command.commands[rest.pop(0)]
-            command = command.load() if isinstance(command, Verb) else command
-        if rest and not hasattr(command, "commands"):
+        verb, rest = find_verb(program, rest)
+        if rest and not hasattr(verb, "commands"):
             checked += 1
             problem = ""
             try:
-                command.make_context(program, rest)
+                verb.make_context(program, rest)
             except typer.exceptions.TyperException as wrong:
                 problem = wrong.format_message()
             inside = "Missing" in problem or "requires" in problem  # it is named, not to be typed
@@ -129,9 +119,9 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
     docs = tmp_path / "site" / "docs"
     argv: list[str | Path] = [sys.executable, "-m", "sphinx", "-qWEb", "dirhtml", "--keep-going"]
     argv += ["-d", tmp_path / "trees", PROJECT / "docs", docs]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    result = execute(argv)
     assert result.returncode == 0, result.stderr
-    site = site_builds.nothing(tmp_path)
+    site = sites.nothing(tmp_path)
     names = "", "docs/observatory/nights", "docs/nights"
     front, page, moved = (sites.read(site / name / "index.html") for name in names)
     assert "./docs/" in front.links

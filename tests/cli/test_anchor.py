@@ -1,27 +1,25 @@
 """`observatory anchor`, in real repositories; a fake stands for servers and generators."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench import Done, invoke
+from bench import Done, Shell
+from duetbench.core.metrics import CPU
 from duetbench.host import files, paths
 from duetbench.judge.preparation import resolve
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.checkout import Checkout
-from observatory.store import points
+from observatory.store import kinds
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
 from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
 from tiny_index import Index
 
-CPU = "server_cpu_per_request"
 CASES = {"tiny/dependent/py3.14", "tiny/alone/py3.14"}
 
 
@@ -31,7 +29,7 @@ class Scene:
 
     root: Path
     results: Path
-    call: Callable[..., Done]
+    call: Shell
     index: Index
     instruments: FakeInstruments = field(default_factory=FakeInstruments)
 
@@ -44,44 +42,29 @@ class Scene:
         commit(self.root, f"Anchor {name}", **{"apps/anchor.toml": facts})
         return tip
 
-    def measure(self, *words: object) -> Done:
+    def measure(self, *words: str | Path) -> Done:
         """Plan a night of one shard, and measure that against the anchor."""
         plan = self.results / "night.json"
-        result = self.call("plan", "--output", plan)
-        assert result.code == 0, result
-        return self.call("anchor", "--plan", plan, *words)
+        self.call.done("observatory", "plan", "--output", plan)
+        return self.call("observatory", "anchor", "--plan", plan, *words)
 
 
 @pytest.fixture
-def scene(
-    index: Index,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Scene:
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    monkeypatch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
-    root = make_tiny(tmp_path / "tiny", monkeypatch)
-    file = root / "apps" / "tiny" / "experiment.toml"
-    both = file.read_text().replace('["quick"]', '["quick", "nightly"]')
-    file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
+def scene(index: Index, tmp_path: Path, call: Shell) -> Scene:
+    borrow_cache(tmp_path / "cache", call.patch)
+    call.patch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
+    root = make_tiny(tmp_path / "tiny", call.patch)
     index.add("alpha", "1.0", "2026-01-10")
     write(root, "apps/stacks/one.txt", resolve(Checkout(root), "one", date(2026, 1, 15)))
     keep(root)
-    call = partial(lambda *words: invoke(capsys, monkeypatch, words), "observatory")
     made = Scene(root, tmp_path / "results", call, index)
-    monkeypatch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
+    call.patch.setattr("observatory.trend.anchored.Real", lambda: made.instruments)
     return made
-
-
-def read(scene: Scene) -> list[points.Points]:
-    return [files.read(Points, path) for path in files.paths(Points, scene.results)]
 
 
 @pytest.mark.real
 def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
-    result = scene.call("anchor")
-    assert (result.code, "--plan" in result.err) == (2, True), result
+    scene.call.refused("--plan", "observatory", "anchor")
     result = scene.measure()
     assert (result.code, "found none: declare one" in result.err) == (2, True), result
     scene.anchored("first")
@@ -98,7 +81,7 @@ def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
     commit(scene.root, "A stack")
     result = scene.measure("--results", scene.results)
     assert result.code == 0, result
-    (made,) = read(scene)
+    (made,) = kinds.read_all(Points, scene.results)
     assert (made.anchor, made.origin, made.shard) == ("first", "night", 1)
     assert made.commit == git(scene.root, "rev-parse", "HEAD")
     assert {item.case for item in made.cases} == CASES
@@ -122,16 +105,13 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    result = scene.call("plan", "--output", plan)
-    assert result.code == 0, result
+    scene.call.done("observatory", "plan", "--output", plan)
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
-    given = ("--plan", plan)
-    result = scene.call("anchor", *given, "--budget", "40m", "--results", sent / "shard-1")
-    assert result.code == 0, result
-    (path,) = files.paths(Points, sent / "shard-1")
-    made = files.read(Points, path)
+    given = ("observatory", "anchor", "--plan", plan)
+    scene.call.done(*given, "--budget", "40m", "--results", sent / "shard-1")
+    (made,) = kinds.read_all(Points, sent / "shard-1")
     assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
     assert made.id.endswith("-s1")
     metrics = {item.case: [point.metric for point in item.points] for item in made.cases}
@@ -146,9 +126,9 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
-    result = scene.call("anchor", *given, "--results", scene.results)
+    result = scene.call(*given, "--results", scene.results)
     assert result.code == 130, result
-    (cut,) = read(scene)
+    (cut,) = kinds.read_all(Points, scene.results)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
     assert {item.points[0].duets for item in cut.cases} == {3}  # none is of an earlier run
 
@@ -161,12 +141,13 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
     for month in (2, 3):
         scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
     span = ("--until", "2026-03-20", "--results", scene.results)
-    dates = ("backfill", "--since", "2026-01-01", *span)
+    verb = ("observatory", "backfill", "--since")
+    dates = (*verb, "2026-01-01", *span)
     result = scene.call(*dates)
     assert result.code == 1, result.err
-    result = scene.call("backfill", "--since", "2026-02-01", *span, "--releases", "alpha,absent")
+    result = scene.call(*verb, "2026-02-01", *span, "--releases", "alpha,absent")
     assert result.code == 1, result
-    made = {item.label: item for item in read(scene)}
+    made = {item.label: item for item in kinds.read_all(Points, scene.results)}
     versions = {
         name: item.stacks[0].packages["alpha"] for name, item in made.items() if item.stacks
     }

@@ -13,8 +13,7 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import duetbench.cli
-import observatory.cli
-from bench import Done, invoke
+from bench import PROGRAMS, Shell, execute
 from duetbench import __version__
 from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, explain, options
@@ -33,14 +32,13 @@ _MAIN: Final = (
     "name = sys.argv[0] + ('.__main__' if sys.argv[0] == 'duetbench' else '.cli');"
     "__import__('importlib').import_module(name).main()"
 )
-_PROGRAMS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
 def start(*words: str) -> tuple[str, set[str]]:
     """Start a program in a process of its own; what it said, and all that it imported."""
     argv = [sys.executable, "-c", _MAIN, *words]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    result = execute(argv)
     assert result.returncode == 0, result.stderr
     return result.stdout, set(result.stderr.splitlines())
 
@@ -62,7 +60,7 @@ def verbs() -> dict[str, Any]:
 
     return {
         words: verb
-        for program, app in _PROGRAMS.items()
+        for program, app in PROGRAMS.items()
         for words, verb in below(get_group(app), f"{program} ")
     }
 
@@ -120,7 +118,7 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
             continue
         program, *rest = words.split()
         wide = {"COLUMNS": "100"}
-        output = CliRunner().invoke(_PROGRAMS[program], [*rest, "--help"], env=wide).output
+        output = CliRunner().invoke(PROGRAMS[program], [*rest, "--help"], env=wide).output
         wanted = 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert output.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", output), output
@@ -159,12 +157,7 @@ def test_a_closed_pipe_and_a_mistake_of_ours_do_not_look_like_a_finding(
     assert (result.returncode, result.stderr) == (141, b"")
 
 
-def test_words_of_reports_are_explained_and_others_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def explained(words: str) -> Done:
-        return invoke(capsys, monkeypatch, ("explain", *words.split()))
-
+def test_words_of_reports_are_explained_and_others_refused(call: Shell) -> None:
     for words, start in (
         ("host_noise", "host_noise: something else took core time"),
         ("would have been seen", "would have been seen: "),
@@ -174,13 +167,12 @@ def test_words_of_reports_are_explained_and_others_refused(
         ("▼ worse", "worse: "),
         ("requests/s", "requests/s: Good answers"),
     ):
-        result = explained(words)
+        result = call("explain", *words.split())
         assert (result.code, result.out[: len(start)], "](" in result.out) == (0, start, False)
     known = explain.meanings()
     kinds = {kind.noun.lower() for kind in EFFECTS.values()}
     nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())
-    assert 20 < len(explained("").out.rpartition("\n\n")[0].split("·")) <= 60
-    result = explained("host_nose")
-    assert (result.code, "did you mean host_noise" in result.err) == (2, True)
+    assert 20 < len(call("explain").out.rpartition("\n\n")[0].split("·")) <= 60
+    call.refused("did you mean host_noise", "explain", "host_nose")

@@ -4,31 +4,30 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench import Bench, Done, eventually, launches
+from bench import Bench, eventually, launches
 from comparing import SAME, WORSE
 from duetbench.app import target
 from duetbench.cli.options import budget_seconds
-from duetbench.core.comparison import CaseComparison, Comparison, Finding
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import DeclarationError, InterruptedRun, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import interruptible
-from duetbench.judge.comparison import InterruptedComparison, Session
+from duetbench.judge.comparison import InterruptedComparison
+from fake_sessions import note_sessions
 from repos import borrow_cache, commit, git, make_repository, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 
 
 @pytest.fixture
-def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(bench: Bench) -> Path:
     """A repository around the command, with one commit on main and one that changes Flask's app."""
-    assert bench.folder == tmp_path  # its variables are set first
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = make_repository(tmp_path / "repository", monkeypatch)
+    borrow_cache(bench.folder / "cache", bench.patch)
+    root = make_repository(bench.folder / "repository", bench.patch)
     git(root, "switch", "--quiet", "--create", "feature")
     app = root / "apps" / "asgi-wsgi" / "wsgi_app.py"
     app.write_text(app.read_text() + "\nCHANGED = True\n")
@@ -51,50 +50,22 @@ def test_budgets_are_times_and_sizes_to_act_on_are_shares(tmp_path: Path) -> Non
             target.configuration(tmp_path / str(number))
 
 
-def play(
-    bench: Bench,
-    patch: pytest.MonkeyPatch,
-    finding: Finding,
-    *arguments: str | Path,
-    look: Callable[[Session], object] = id,
-    interrupted: bool = False,
-) -> Done:
-    """Compare, with this finding for each case instead of measuring, and with SIGINT after it."""
-
-    def measure(session: Session, _: Path) -> Comparison:
-        look(session)
-        pairs = session.sides.pairs
-        made = session.comparison("complete").model_copy(
-            update={
-                "cases": tuple(CaseComparison(case=p.case, because=p.reason) for p in pairs),
-                "findings": tuple(finding.model_copy(update={"case": p.case.id}) for p in pairs),
-                "status": "partial" if interrupted else "complete",
-                "notes": (),
-            }
-        )
-        if interrupted:
-            raise InterruptedComparison(signal.SIGINT, made)
-        return made
-
-    patch.setattr(Session, "measure", measure)
-    return bench("observatory", "compare", *SELECTED, *arguments)
-
-
 @pytest.mark.real
 def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_for(
-    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    repository: Path, bench: Bench
 ) -> None:
     """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
 
     An interrupted comparison is shown and written as far as it came, with the signal's exit code;
     a file that cannot be written hides nothing, though its folder was there when it was asked for.
     """
-    sessions: list[Session] = []
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
+    compare = ("observatory", "compare", *SELECTED)
     more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %")
-    with monkeypatch.context() as patch:
-        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        result = play(bench, patch, WORSE, *more, "-o", "-", "-o", page, look=sessions.append)
+    sessions = note_sessions(bench.patch, WORSE)
+    bench.patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    result = bench(*compare, *more, "-o", "-", "-o", page)
+    bench.patch.delenv("GITHUB_STEP_SUMMARY")
     assert result.code == 1
     (session,) = sessions
     sides, extent = session.sides, session.extent
@@ -117,17 +88,23 @@ def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_
     assert "▼ worse " in summary.read_text().partition("\n")[0]
     assert "▼ worse " in page.read_text()
 
+    def interrupt(made: Comparison) -> None:
+        partial = made.model_copy(update={"status": "partial"})
+        raise InterruptedComparison(signal.SIGINT, partial)
+
     file = bench.folder / "c.md"
-    result = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)
+    note_sessions(bench.patch, SAME, interrupt)
+    result = bench(*compare, "-o", file)
     assert (result.code, result.err) == (130, "observatory: interrupted by SIGINT\n")
     for text in (result.out, file.read_text()):
         assert "Partial: " in text
 
     folder = bench.folder / "soon gone"
     folder.mkdir()
-    result = play(bench, monkeypatch, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
-    assert (result.code, " ".join(result.out.split()).count("= same: ")) == (4, 1)
-    assert "No such file or directory; free some space, or make the folder writable" in result.err
+    note_sessions(bench.patch, SAME, lambda _: folder.rmdir())
+    says = "No such file or directory; free some space, or make the folder writable"
+    result = bench.refused(says, *compare, "-o", folder / "c.json", code=4)
+    assert " ".join(result.out.split()).count("= same: ") == 1
 
 
 @pytest.mark.long
@@ -157,12 +134,11 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
     assert partial is not None
     assert partial.status == "partial"
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
-    assert len(kept) == 1  # of two
+    assert kept
     sentence = f"interrupted by SIGINT: {len(kept)} of 4 launches kept: duetbench show "
     assert err.startswith(f"observatory: {sentence}")
     assert partial.notes[0].startswith("interrupted by SIGINT at ")
-    shown = bench("show", err.split()[-1])
-    assert (shown.code, f"Run {partial.id} (partial)\n" in shown.out) == (0, True), shown
+    assert f"Run {partial.id} (partial)\n" in bench.done("show", err.split()[-1])
 
 
 @pytest.mark.real

@@ -14,9 +14,8 @@ from duetbench.app.databases import Database
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
-from repos import borrow_cache, commit, git, keep, uv
+from repos import asgi, borrow_cache, commit, git, keep, uv
 
-CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
 SHOP = (
     "--app", "shop.main:app", "--path", "/items/7", "--with", "connections=8",
@@ -56,37 +55,29 @@ def work(headers):
     return {"texts": TEXTS, "auth": headers[b"authorization"].decode()}, TOKEN
 """.replace("NAMES", repr([*VALUES]))
 SILENT = "def work(headers):\n    return {'texts': [], 'auth': ''}, ''\n"
-SERVED = """
-import json
-
-async def app(scope, receive, send):
-    if scope["type"] != "http":
-        raise NotImplementedError
-    answer, token = work(dict(scope["headers"]))
-    headers = [(b"content-type", b"application/json"), (b"x-token", token.encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
-"""
+SERVED = asgi(
+    "import json\n",
+    """answer, token = work(dict(scope["headers"]))
+    more = [(b"x-token", token.encode())]
+    body = json.dumps(answer).encode()""",
+    "application/json",
+)
 
 
-@pytest.fixture
-def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for repositories, each of which is measured from within."""
-    assert bench.folder == tmp_path
-    monkeypatch.delenv("DUETBENCH_ROOT")
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    return tmp_path / "projects"
-
-
-def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of one of the projects, as its author has it: with what git does not hold."""
-    root = projects / name
-    ignored = shutil.ignore_patterns("__pycache__", ".venv")
-    shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
-    if name == "shop":  # its lock names the addresses of an index, so that none is kept
-        uv("lock", cwd=root)
-    keep(root)
-    monkeypatch.chdir(root)
+def laid_out(bench: Bench, name: str) -> Path:
+    """A repository of one of the projects, as its author has it, which is measured from within."""
+    bench.patch.delenv("DUETBENCH_ROOT")
+    borrow_cache(bench.folder / "cache", bench.patch)
+    root = bench.folder / "projects" / name
+    if name == "library":
+        tutorial.follow(root)
+    else:
+        ignored = shutil.ignore_patterns("__pycache__", ".venv")
+        shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
+        if name == "shop":  # its lock names the addresses of an index, so that none is kept
+            uv("lock", cwd=root)
+        keep(root)
+    bench.patch.chdir(root)
     return root
 
 
@@ -101,9 +92,7 @@ def measured(bench: Bench) -> tuple[Run, Launch]:
 
 
 @pytest.mark.real
-def test_a_service_in_src_is_measured_as_it_is(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     """FastAPI, SQLAlchemy, uv.lock, settings from the environment: no file is written.
 
     The database is a copy, which `before` fills; each copy is dropped, also after a wrong answer.
@@ -114,18 +103,17 @@ def test_a_service_in_src_is_measured_as_it_is(
         filled.append(copy.name)
         real(copy, original)
 
-    monkeypatch.setattr(Database, "fill", fill)
-    monkeypatch.setattr(Database, "drop", lambda copy: dropped.append(copy.name))
-    root = laid_out(projects, "shop", monkeypatch)
+    bench.patch.setattr(Database, "fill", fill)
+    bench.patch.setattr(Database, "drop", lambda copy: dropped.append(copy.name))
+    root = laid_out(bench, "shop")
     page, out = bench.folder / "run.md", bench.folder / "run.json"
     (database := bench.folder / f"{SECRET}.db").touch()
     address = f"SHOP_DATABASE_URL=sqlite:///{database}"
-    result = bench("run", *SHOP, "--env", address, "--seconds", "1", "-o", page, "-o", out)
-    assert result.code == 0, result
+    once = ("run", *SHOP, "--env", address, "--seconds", "1")
+    bench.done(*once, "-o", page, "-o", out)
     assert "CPU per request" in page.read_text("utf-8")
     run, _ = measured(bench)
-    wrong = bench("run", *SHOP, "--env", address, "--seconds", "1", "--with", "expect-status=201")
-    assert (wrong.code, "expected status 201, found 200" in wrong.err) == (2, True), wrong
+    bench.refused("expected status 201, found 200", *once, "--with", "expect-status=201")
     assert sorted(dropped) == sorted(filled) != []
     assert database.read_bytes() == b""
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
@@ -136,11 +124,9 @@ def test_a_service_in_src_is_measured_as_it_is(
 
 @pytest.mark.thorough
 @pytest.mark.real
-def test_two_commits_that_do_different_things_are_both_named(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> None:
     """One opens a file, the other makes 600 calls, the rest nothing, and one of those fails."""
-    root = laid_out(projects, "bare", monkeypatch)
+    root = laid_out(bench, "bare")
     steps = {
         "Read": "    with open(__file__):\n        pass\n",
         "Call": "    for _ in range(600):\n        one()\n",
@@ -153,37 +139,31 @@ def test_two_commits_that_do_different_things_are_both_named(
         fault = "raise SystemExit('no')\n" * (subject == "Fail")
         (root / "bare.py").write_text(source + fault, "utf-8")
         commit(root, subject)
-    result = bench(
+    out = bench.done(
         "bisect", f"HEAD~{len(subjects)}", "HEAD", "--app", "bare:app",
         "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--with", "expect-status=401",
     )  # fmt: skip
-    assert result.code == 0, result
-    named = [line for line in result.out.splitlines() if "→" in line]
+    named = [line for line in out.splitlines() if "→" in line]
     for line, subject, what in zip(
         named, ("Call", "Read"), ("function calls ", "files opened 0 → 1"), strict=True
     ):
-        assert f" {subject}: " in line, result
-        assert what in line, result
+        assert f" {subject}: " in line, out
+        assert what in line, out
 
 
 @pytest.mark.long
 @pytest.mark.real
-def test_the_tutorial_finds_what_it_says(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tutorial_finds_what_it_says(bench: Bench) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""
     (output,) = re.findall(r"```text\n(GET .*?)```", tutorial.PAGE, re.DOTALL)
     commands = re.findall(r"^\$ (duetbench .*)$", tutorial.PAGE, re.MULTILINE)
-    root = projects / "library"
-    tutorial.follow(root)
-    monkeypatch.chdir(root)
+    root = laid_out(bench, "library")
     result = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
     headline, *statements = output.splitlines()
     assert headline.partition(" (seen")[0] in result.out, result
     for words in "  ".join(statements).split("  "):
         assert words.strip() in result.out, (words, result.out)
-    result = bench(*shlex.split(commands[2])[1:])
-    assert result.code == 0, result
+    bench.done(*shlex.split(commands[2])[1:])
     assert 'app = "library:app"' in (root / "duetbench.toml").read_text()
 
 
@@ -219,31 +199,25 @@ def answer(path, body, authorization, cookie):
     WORK
     right = (authorization, cookie) == (f"Bearer {TOKEN}", f"a=b; session={SESSION}")
     return 200 if right else 401, json.dumps([TOKEN, SESSION]).encode()
-
-async def app(scope, receive, send):
-    if scope["type"] != "http":
-        raise NotImplementedError
-    sent, headers = (await receive())["body"], dict(scope["headers"])
+"""
+LOGGED_IN = asgi(
+    LOGIN,
+    """sent, headers = (await receive())["body"], dict(scope["headers"])
     values = (headers.get(name, b"").decode() for name in (b"authorization", b"cookie"))
     status, body = answer(scope["path"], sent, *values)
     LOOPS.add(asyncio.get_running_loop())
-    if len(LOOPS) > 1:
-        status = 500
-    headers = [(b"set-cookie", KEPT.encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-"""
+    status = 500 if len(LOOPS) > 1 else status
+    more = [(b"set-cookie", KEPT.encode())]""",
+)
 
 
 @pytest.mark.long
 @pytest.mark.real
-def test_who_is_logged_in_is_measured_and_told_nowhere(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     """Each process has its own token and session; the answer tells both, and a log the token."""
-    root = laid_out(projects, "bare", monkeypatch)
+    root = laid_out(bench, "bare")
     for work in ("pass", "open(__file__).close()"):
-        (root / "bare.py").write_text(LOGIN.replace("WORK", work))
+        (root / "bare.py").write_text(LOGGED_IN.replace("WORK", work))
         commit(root, "As it is")
     given = (
         "--app", "bare:app", "--header", "Cookie: a=b", "--with", "token=data.token", "--login",
@@ -260,20 +234,17 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
     ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--with", "connections=8")
     assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
     for words, code in ((compared, 2), (("run", *given), 3)):
-        wrong = bench(*words, "--env=PW=other")
-        assert wrong.code == code
-        assert "expected to be logged in, found status 403" in wrong.err
+        sentence = "expected to be logged in, found status 403"
+        wrong = bench.refused(sentence, *words, "--env=PW=other", code=code)
         assert "{login}" in wrong.err
     assert not re.search("Qp[a-z0-9]+Zp", f"{result} {ran} {wrong}")
     assert all(map(_is_log, telling("Qp[a-z0-9]+Zp", bench, root)))
 
 
 @pytest.mark.real
-def test_private_values_are_told_nowhere(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_values_are_told_nowhere(bench: Bench) -> None:
     """Whatever an application does with them. Logs may tell them, to their user."""
-    root = laid_out(projects, "bare", monkeypatch)
+    root = laid_out(bench, "bare")
     for text in (SILENT, TELLING):
         (root / "bare.py").write_text(text + SERVED)
         commit(root, "As it is")

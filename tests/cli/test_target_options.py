@@ -38,12 +38,11 @@ app.routes = [type("Route", (), {"path": path}) for path in ("/docs", "/gone", "
 
 
 @pytest.fixture
-def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    assert bench.folder == tmp_path
+def shop(bench: Bench) -> Path:
     project = '[project]\nname = "shop"\nversion = "0"'
     files = {"src/shop/app.py": LACKING, "pyproject.toml": project}
     files |= {".python-version": "3.14\n", "src/shop/factory.py": FACTORY}
-    return work_in(tmp_path / "shop", files, monkeypatch)
+    return work_in(bench.folder / "shop", files, bench.patch)
 
 
 @pytest.mark.real
@@ -68,8 +67,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("compare", "-o", "x.txt"), "-o x.txt: expected a file .json or .md or .html, or -"),
         (("bisect", "--head", "loop=uvloop", "--app", "a:b"), "bisect: expected packages"),
     ):
-        result = bench(*arguments)
-        assert (result.code, sentence in result.err) == (2, True), result
+        bench.refused(sentence, *arguments)
 
 
 @pytest.mark.real
@@ -82,8 +80,8 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
         assert holder.stdout is not None
         holder.stdout.readline()
         for verb in ("run", "compare HEAD"):
-            result = bench(*verb.split(), "--app", "shop.app:app", "--wait", "1s")
-            assert (result.code, f"(pid {holder.pid} of " in result.err) == (5, True), result
+            words = (*verb.split(), "--app", "shop.app:app", "--wait", "1s")
+            result = bench.refused(f"(pid {holder.pid} of ", *words, code=5)
             *repository, waiting = result.out.splitlines()
             assert waiting.startswith("waiting for this machine, at most 1 s: another duetbench")
             assert [line.partition(":")[0] for line in repository] in ([], ["repository"])
@@ -186,30 +184,26 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
 ) -> None:
     file = shop / "pyproject.toml"
     before = file.read_bytes()
-    none = bench("init")
+    none = bench.refused("no application answers: name one with --app", "init")
     failed = "not shop.app:app: expected an application, found: "
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
     assert "pyproject.toml has no package with fastapi: install it," in none.out
-    assert (none.code, none.out.count("No module named")) == (2, 2)
-    assert "no application answers: name one with --app" in none.err
+    assert none.out.count("No module named") == 2
     write(shop, "src/shop/main.py", WSGI)
     write(shop, ".env.example", "SHOP_TOKEN=example\n")
-    lacking = bench("init")
-    assert lacking.code == 2
-    assert "SHOP_TOKEN is not set: add --env-file .env.example" in lacking.err
-    sentence = bench("init", "--login", "POST /in user=a@b.test&password=pw-of-a")
-    assert (sentence.code, "committed: put it" in sentence.err) == (2, True)
-    assert "pw-of-a" not in f"{sentence}"
-    wrong = bench("init", "--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
-    assert (wrong.code, "GET /no: expected status 200, found 404" in wrong.err) == (2, True)
+    bench.refused("SHOP_TOKEN is not set: add --env-file .env.example", "init")
+    login = ("--login", "POST /in user=a@b.test&password=pw-of-a")
+    assert "pw-of-a" not in f"{bench.refused('committed: put it', 'init', *login)}"
+    wrong = ("--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
+    bench.refused("GET /no: expected status 200, found 404", "init", *wrong)
     assert file.read_bytes() == before
 
     options = (
         "--env-file", ".env.example", "--with", "python=3.14", "--with", "connections=8",
         "--before", "echo 'made' > {tmp}/x", "--env", "A=1",
     )  # fmt: skip
-    shown = bench("init", *options, "--dry-run")
-    assert (shown.code, file.read_bytes()) == (0, before), shown
+    bench.done("init", *options, "--dry-run")
+    assert file.read_bytes() == before
     result = bench("init", *options)
     assert (result.code, result.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in result.out
@@ -223,8 +217,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
         "python": ["3.14"], "env-file": [".env.example"],
         "before": ["echo 'made' > {tmp}/x"],
     }  # fmt: skip
-    again = bench("init")
-    assert (again.code, "already declares what is measured" in again.err) == (2, True)
+    bench.refused("already declares what is measured", "init")
     assert file.read_bytes() == written
 
 

@@ -5,10 +5,8 @@ import math
 import pytest
 
 from duetbench.core import units
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.units import Interval
-
-CPU = "server_cpu_per_request"
 
 
 def test_every_metric_has_bounds() -> None:

@@ -1,7 +1,6 @@
 """The branches of nights: real git remotes that race, refuse, hang up and damage nothing."""
 
 import os
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from acting import PROJECT
 from bare import Programs
+from bench import PROJECT, Ended, execute
 from duetbench.ci.actions import credentials
 from duetbench.host.git import ask
 from repos import commit, git, keep, protect, write
@@ -30,12 +29,10 @@ class Place:
     folder: Path
     origin: Path
 
-    def __call__(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, **variables: str) -> Ended:
         env = {**os.environ, "PATH": f"{self.origin.parent}:{os.environ['PATH']}", **variables}
         argv = ["sh", str(PROJECT / "scripts" / "branches.sh"), *words]
-        return subprocess.run(
-            argv, cwd=self.folder, env=env, capture_output=True, text=True, check=False
-        )
+        return execute(argv, cwd=self.folder, env=env)
 
     def done(self, *words: str, **variables: str) -> str:
         result = self(*words, **variables)
@@ -228,9 +225,7 @@ def test_the_token_goes_to_github_alone(here: Place) -> None:
     env = {**os.environ, **variables, "PATH": f"{here.origin.parent}:{os.environ['PATH']}"}
     for host, given in (("github.com", True), ("github.com.example.org", False)):
         argv = ["sh", "-c", f"{begin}\nask {host}"]
-        result = subprocess.run(
-            argv, cwd=here.folder, env=env, capture_output=True, text=True, check=False
-        )
+        result = execute(argv, cwd=here.folder, env=env)
         assert ("password=t0ken" in result.stdout) is given, result
     # The tool gives it to git in the environment; what somebody has set there stays.
     made = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from attributing import attribution
 from duetbench.ci import archives, proposals
 from duetbench.core.change import Cause, Commit, Release
 from duetbench.core.comparison import Comparison, Missing, PackageChange
@@ -37,7 +36,7 @@ from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
 from steps import BASE, HEAD, Step
-from synthetic import share
+from synthetic import attribution, share
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
 RUN: Final = "20261120T090000Z-nightly-3f2a9c17"
@@ -126,7 +125,7 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
     ("U+001B", run(notes=("\x1b]0;owned\x07",))),
     ("a control character (U+202E", run(notes=(HIDDEN,))),
     # Points of something else.
-    ("machine of shard 1: expected", pointed(machine=MACHINES[1])),
+    ("machine of shard 1: expected", pointed(machine=MACHINES[1].id)),
     ("anchor: expected 2026-11", pointed(anchor="2026-10")),
     ("a case twice", pointed(cases=(POINT, POINT))),
     ("is in the future", pointed(when="2026-11-22T10:00:00Z")),

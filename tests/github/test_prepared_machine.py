@@ -3,27 +3,25 @@
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from bare import Programs
+from bench import PROJECT, Ended, execute
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
-SCRIPT: Final = Path(__file__).parents[2] / "scripts" / "prepare-runner.sh"
+SCRIPT: Final = PROJECT / "scripts" / "prepare-runner.sh"
 UNITS: Final = "etc/systemd/system"
 HOOK: Final = "usr/local/lib/duetbench/job-started.sh"
 POLICY: Final = "etc/duetbench/policy"
 PACKAGES: Final = f"{UNITS}/duetbench-runner.service.d/50-packages.conf"
-execute = partial(subprocess.run, capture_output=True, text=True, check=False, timeout=60)
 
 
-def prepare(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def prepare(root: Path, *words: str) -> Ended:
     """Run the script below a folder, where it only prints commands."""
     values = ("repository=acme/duetbench", "packages=none", f"root={root}", *words)
     return execute(["sh", SCRIPT, *values])
@@ -53,7 +51,6 @@ WORKER: Final = """\
 "$@"
 echo ran >next-step
 """
-Ended = subprocess.CompletedProcess[str]
 Begin = Callable[..., Ended]
 
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 import pytest
 from typer import Exit
 
-import synthetic
-from attributing import attribution
 from comparing import WORSE
 from duetbench.ci import actions, proposals
 from duetbench.ci.actions import NONE
@@ -19,10 +17,11 @@ from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
-from fake_github import zipped
+from fake_github import run_of_pull, zipped
 from foreign import comparison
 from repos import commit, git
 from steps import BASE, HEAD, NEXT, Step
+from synthetic import attribution, share
 
 HOME: Final = {"repository": {"full_name": "owner/name", "default_branch": "main"}}
 PULL: Final = {
@@ -37,19 +36,11 @@ MOVED: Final = (
     PackageChange(stack="project", package="httpx", base="0.27.0", head="0.28.1"),
     PackageChange(stack="project", package="pydantic", base="2.13.0", head="2.14.3"),
 )
-ALONE: Final = synthetic.share(
+ALONE: Final = share(
     Release(package="pydantic", version="2.14.3", previous="2.13.0"),
     low=1.015, ratio=1.0209, high=1.027, n=14,
 )  # fmt: skip
 CAUSE: Final = Cause(shares=(ALONE,))
-RUN: Final = {
-    "id": 5,
-    "workflow_id": 3,
-    "event": "pull_request",
-    "head_sha": HEAD,
-    "head_branch": "feature",
-    "head_repository": {"owner": {"login": "owner"}},
-}
 SLOWER: Final = comparison(WORSE, packages=MOVED)
 
 
@@ -79,12 +70,10 @@ def test_both_sides_follow_from_the_event_and_from_what_github_knows(
     assert len(step.github.requests) == asked
 
 
-def test_sides_are_fetched_into_a_shallow_clone(
-    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sides_are_fetched_into_a_shallow_clone(step: Step) -> None:
     """The clone knows the tip of main alone, as actions/checkout leaves it."""
-    origin = tmp_path / "origin"
-    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(origin))
+    origin, clone = step.folder / "origin", step.folder / "clone"
+    git(step.folder, "init", "--quiet", "--initial-branch=main", str(origin))
     base = commit(origin, "First", **{"uv.lock": "1"})
     commit(origin, "Elsewhere", **{"README.md": "1"})
     git(origin, "switch", "--quiet", "--detach", base)
@@ -92,15 +81,14 @@ def test_sides_are_fetched_into_a_shallow_clone(
     git(origin, "update-ref", "refs/pull/12/head", head)
     git(origin, "switch", "--quiet", "main")
     git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{origin}", str(clone))
-    monkeypatch.chdir(clone)
+    git(step.folder, "clone", "--quiet", "--depth=1", f"file://{origin}", str(clone))
+    step.patch.chdir(clone)
     step.github.add_pull(12, head, base)
     step.set_event(json.loads(json.dumps(PULL).replace(HEAD, head)))
-    step.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(tmp_path / "output"))
+    step.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(step.folder / "output"))
     result = step("sides")
     assert (result.code, result.err) == (0, "")
-    handed = (tmp_path / "output").read_text("utf-8")
+    handed = (step.folder / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
     assert (values["base"], values["head"]) == (base, head)
     assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
@@ -120,7 +108,7 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(step: Step) 
 
     def report(**ended: Any) -> str:
         """Perform the step of the workflow that starts when run 5 has ended."""
-        step.set_event({"workflow_run": {**RUN, **ended}})
+        step.set_event({"workflow_run": {**run_of_pull(5, HEAD), **ended}})
         step.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
         result = step("report", "--words", words)
         assert (result.code, result.err) == (0, "")
@@ -210,16 +198,12 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     ],
 )
 def test_tests_are_compared_without_a_budget_where_no_application_is_named(
-    inputs: dict[str, str],
-    words: tuple[str, ...],
-    step: Step,
-    called: Calls,
-    monkeypatch: pytest.MonkeyPatch,
+    inputs: dict[str, str], words: tuple[str, ...], step: Step, called: Calls
 ) -> None:
     (root := step.folder / "shop").mkdir()
     (root / "duetbench.toml").write_text('tests = ["api"]\n')
     git(root, "init", "--quiet")
-    monkeypatch.chdir(root)
+    step.patch.chdir(root)
     step.set(INPUT_BUDGET="5m", **inputs)
     assert step("compare", BASE, HEAD, "--to", step.folder / "out").code == 0
     assert called[0][: 3 + len(words)] == ("compare", BASE, HEAD, *words)

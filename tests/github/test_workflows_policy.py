@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import typer.main
 
-import duetbench.cli
-import observatory.cli
-from acting import HOSTED, PROJECT, actionlint, load, zizmor
+from acting import HOSTED, actionlint, load, zizmor
+from bench import PROJECT, find_verb
 
 GITHUB: Final = PROJECT / ".github"
-PROGRAMS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
 WORKFLOWS: Final = {path.name: path.read_text("utf-8") for path in GITHUB.glob("workflows/*")}
 ACTIONS: Final = {
     str(path.relative_to(PROJECT)): path.read_text("utf-8")
@@ -93,17 +90,12 @@ def test_every_command_exists_with_its_options(text: str) -> None:
         for step in job.get("steps", ()):
             script = step.get("run", "").replace("sandbox -- ", "\n")
             for program, words in re.findall(call, script):
-                assert unknown(typer.main.get_command(PROGRAMS[program]), shlex.split(words)) == []
-
-
-def unknown(command: Any, words: list[str]) -> list[str]:
-    """The options that a command line's verb does not have."""
-    while hasattr(command, "commands"):
-        name, *words = words
-        command = command.commands[name]
-        command = command.load() if hasattr(command, "load") else command
-    options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
-    return [word for word in words if word.startswith("-") and word not in options]
+                verb, rest = find_verb(program, shlex.split(words))
+                assert not hasattr(verb, "commands")
+                known = {
+                    name for item in verb.params for name in (*item.opts, *item.secondary_opts)
+                }
+                assert {word for word in rest if word.startswith("-")} <= known
 
 
 def test_what_is_published_meets_no_package_that_is_not_locked() -> None:

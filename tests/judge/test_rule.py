@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
@@ -36,9 +36,6 @@ from duetbench.judge.statistics import Logs
 from goldens import assert_golden
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
-
-settings.register_profile("duetbench", deadline=None, derandomize=True, max_examples=60)
-settings.load_profile("duetbench")
 
 CASE: Final = busy("x/a/py3.14")
 CASES: Final = tuple(busy(f"x/{name}/py3.14") for name in "abcd")

@@ -16,7 +16,7 @@ from asv.config import Config
 from asv.environment import iter_matrix
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
-from bench import invoke
+from bench import Shell
 from duetbench.app import stacks
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
@@ -208,7 +208,7 @@ def test_the_command_keeps_what_it_measured_and_what_failed(
     right = suite.read_text("utf-8")
     suite.write_text(right.replace("return int(on)", "return 1 // int(on)"), "utf-8")
     words = ("observatory", "inprocess", *QUICK, "--to", tmp_path / "kept")
-    result = invoke(capsys, monkeypatch, words)
+    result = Shell(capsys, monkeypatch)(*words)
     suite.write_text(right, "utf-8")
     assert result.code == 0, result  # what failed is a result, too
     (snapshot,) = asv_results.read(tmp_path / "kept")

@@ -38,9 +38,8 @@ _TOKEN: Final = "a-private-value"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(bench: Bench) -> Path:
     """A repository with an environment, an ignored file and a new one; two commits, two answers."""
-    assert bench.folder == tmp_path
     files = {
         "pyproject.toml": _PYPROJECT,
         "src/shop/__init__.py": "",
@@ -48,14 +47,14 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
         "src/shop/items.py": "def find(path):\n    return path.encode()\n",
         ".gitignore": "__pycache__/\n.venv/\ndata/\n*.egg-info/\n",
     }
-    root = work_in(tmp_path / "shop", files, monkeypatch)
+    root = work_in(bench.folder / "shop", files, bench.patch)
     answer = {"src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"}
     commit(root, "Another answer", **answer)
     write(root, "data/word", "word")
     write(root, "seed", "")
     install(root / ".venv", sys.executable, "--editable", root)
-    monkeypatch.delenv("CI", raising=False)  # where tokens must be named
-    monkeypatch.setenv("SHOP_TOKEN", _TOKEN)
+    bench.patch.delenv("CI", raising=False)  # where tokens must be named
+    bench.patch.setenv("SHOP_TOKEN", _TOKEN)
     return root
 
 
@@ -67,7 +66,7 @@ def _state(root: Path) -> dict[str, str]:
 
 @pytest.mark.real
 def test_each_side_runs_its_own_copy_in_the_environment_that_works(
-    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    shop: Path, bench: Bench
 ) -> None:
     """The environment imports the working tree; both sides would answer alike if it did here.
 
@@ -84,9 +83,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     assert finding.text == 'head answers line 1: "other/word" instead of "/word"'
     assert _TOKEN not in result.out + file.read_text("utf-8")
     assert comparison.base.stacks[0].packages["six"] == "1.17.0"
-    monkeypatch.setenv("CI", "true")
-    refused = bench(*words)
-    assert (refused.code, "add --env SHOP_TOKEN=VALUE" in refused.err) == (2, True)
+    bench.patch.setenv("CI", "true")
+    bench.refused("add --env SHOP_TOKEN=VALUE", *words)
     assert _state(shop) == before
     assert git(shop, "status", "--porcelain") == "?? seed"
 

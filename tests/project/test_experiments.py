@@ -1,17 +1,35 @@
-"""Declarations: what they expand to, and how each mistake is told."""
+"""Experiments: what is declared expands to, is told of mistakes, plans, answers, and reproduces."""
 
+import fnmatch
 import math
 import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from bench import all_cases
+from bench import PROJECT, Bench, Shell, all_cases, experiments
 from duetbench.app import interpreters
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Case, Profile
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, Endpoint, Load, Profile, Run, Status
+from duetbench.host import files, result_files
+from duetbench.judge.duet_loop import duet_seconds
+from duetbench.judge.pairs import scales, server_of
+from duetbench.load import verify
+from duetbench.load.loads import drain
+from duetbench.load.server import Serving
+from duetbench.load.summary import summarise
 from goldens import assert_golden
 from observatory.matrix import declared_interpreters
+from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import (
     PROFILES,
@@ -20,7 +38,13 @@ from observatory.matrix.experiments import (
     evaluate,
     load_experiments,
 )
-from repos import write
+from observatory.matrix.published import load_published
+from observatory.show import tables
+from observatory.show.claims import check
+from observatory.store.night import NightPlan
+from observatory.trend.anchored import Effort
+from repos import write, write_all
+from synthetic import make_case, make_run, steady_result
 
 PYTHONS = {
     name: InterpreterSpec(version="3.14.7", free_threaded=name.endswith("t"))
@@ -30,54 +54,7 @@ STACKS = {
     "current": StackSpec(interpreters=("3.14", "3.14t")),
     "old": StackSpec(interpreters=("3.14",)),
 }
-
-
-GOOD = """\
-question = "Why?"
-
-[source]
-title = "Somewhere"
-date = "2026-01"
-
-[profiles]
-quick = { wait = 0.2, seconds = 2 }
-published = { wait = 5, seconds = 60 }
-
-[endpoints.nap]
-app = "app:app"
-interface = "asgi"
-path = "/nap"
-factory = true
-expect = { content_type = "text/plain", text = "done" }
-env = { WAIT = "{tmp}/{wait}/{port}" }
-floor = "2 * wait"
-slots = "3 if gil else inf"
-
-[loads.closed]
-connections = "c"
-duration = "seconds"
-timeout = 60
-
-[loads.paced]
-connections = "min(c, 10)"
-rate = "c / 2"
-duration = 7
-timeout = 60
-
-[defaults]
-stack = "current"
-server = "granian"
-loop = "asyncio"
-cores = "split"
-
-[[cases]]
-id = "{endpoint}/py{python}/{load}/w{workers}/c{c}/wait{wait}"
-profiles = ["quick", "published"]
-endpoint = "nap"
-python = ["3.14", "3.14t"]
-load = ["closed", "paced"]
-pairs = [{ workers = 1, c = 16 }, { workers = 2, c = 32 }]
-"""
+GOOD = (PROJECT / "tests/projects/naps/apps/naps/experiment.toml").read_text("utf-8")
 
 
 def load_text(root: Path, text: str) -> Experiment:
@@ -207,3 +184,214 @@ def test_timeouts_outlast_the_queues(profile: Profile) -> None:
         slots = (case.slots or case.load.connections) / case.workers
         turns = math.ceil(case.load.connections / slots)
         assert turns * case.endpoint.floor < case.load.timeout, case.id
+
+
+def case(connections: int = 10, rate: float | None = None, **more: Any) -> Case:
+    """A case of an endpoint with this floor, or that takes so long; 10 s of load."""
+    load = Load(connections=connections, rate=rate, duration=10, timeout=1000)
+    endpoint = {"floor": 0.0} | {
+        name: more.pop(name) for name in ("floor", "takes") if name in more
+    }
+    made = make_case("x/a", load=load, **{"slots": None, **more})
+    return made.model_copy(update={"endpoint": made.endpoint.model_copy(update=endpoint)})
+
+
+@pytest.mark.parametrize(
+    ("item", "seconds"),
+    [
+        # 500 blocked connections at 80 per 15 s.
+        (case(floor=15, slots=80, connections=500, workers=2), 7 * 15),
+        (case(floor=3), 3),
+        (case(), 0),
+        (case(floor=3, connections=5, rate=10), 3),
+        # 100 requests of 0.35 s, one at a time: 29 were answered in 10 s.
+        (case(takes=0.35, slots=1, connections=100, rate=10), 72 * 0.35),
+        # 30 in flight of 40 possible: the last one ends its 3 s later.
+        (case(floor=3, slots=40, connections=100, rate=10), 3),
+    ],
+)
+def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None:
+    """What is in flight at the deadline is still answered, and takes its time."""
+    assert drain(item) == pytest.approx(seconds)
+
+
+def test_the_nights_duets_fit_their_budget() -> None:
+    """Nearly all cases get five duets; with more cases than that some have four."""
+    nightly = Checkout.here("nightly").plan()
+    servers = Counter(map(server_of, nightly.cases))
+    costs = ((*duet_seconds(item), servers[server_of(item)]) for item in nightly.cases)
+    seconds = [own + start / shared for start, own, shared in costs]
+    shard = (PROJECT / ".github" / "workflows" / "shard.yml").read_text("utf-8")
+    budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
+    assert 0.8 * sum(Effort().least_of(each) * each for each in seconds) <= budget
+
+
+def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path, call: Shell) -> None:
+    """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
+    day = datetime.now(UTC).toordinal()
+    call("observatory", "plan", "--output", tmp_path / "night.json")
+    (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
+    assert shard.plan.seed in {day, day + 1}  # another order each night
+    nightly = Checkout.here().cases(profile="nightly")
+    ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
+    free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
+    assert {case.id for case in nightly if scales(case)} == {
+        *(f"asgi-wsgi/{name}" for name in ids),
+        *(f"contention/wsgi-{what}/py3.14t/t2" for what in ("shared", "private")),
+        *(f"gil-endpoints/sync_cpu/py{name}" for name in free),
+    }
+
+
+PUBLISHED = load_published(PROJECT)
+EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
+
+
+def cases_of(experiment: str) -> dict[str, Case]:
+    """Every case that the experiment has in any profile, by id."""
+    cases = EXPERIMENTS[experiment].cases
+    return {case.id: case for profile in PROFILES for case in cases[profile]}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_every_name_is_a_case_and_every_case_is_in_a_table(name: str) -> None:
+    """And the published profile measures every published row."""
+    cases, source = cases_of(name), PUBLISHED[name]
+    sides = {side for item in source.shapes for side in (item.numerator, item.denominator) if side}
+    for short in (*source.cases, *source.figures, *sides):
+        assert set(source.ids(short)) <= cases.keys(), short
+    published = {case.id for case in EXPERIMENTS[name].cases["published"]}
+    assert {PUBLISHED[name].ids(short)[0] for short in PUBLISHED[name].figures} <= published
+    globs = [glob for layout in PUBLISHED[name].tables for glob in layout.select]
+    shown = {glob: {*fnmatch.filter(cases, glob)} for glob in globs}
+    assert all(shown.values()), shown
+    assert set.union(*shown.values()) == {*cases}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_shapes_and_tables_can_be_filled_from_any_profile(name: str, profile: Profile) -> None:
+    """No row needs an id to be told apart; a run of the published profile has every shape."""
+    figures = dict.fromkeys(METRICS, 1.0)
+    results = (steady_result(c, figures) for c in EXPERIMENTS[name].cases[profile])
+    run = summarise(make_run(results))
+    for table in tables.of_cases(tuple(run.cases.values()), PUBLISHED[name]):
+        assert "case" not in table.keys, table.title
+    answers = check(PUBLISHED[name], [run])
+    if profile == "published":
+        assert [answer.shape.statement for answer in answers if answer.ours is None] == []
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> None:
+    published, cases = PUBLISHED[name], cases_of(name)
+    ids = [published.ids(short)[0] for short in published.figures]
+    figures = (steady_result(cases[case], published.figures_of(case)) for case in ids)
+    for actual in check(published, [summarise(make_run(figures))]):
+        good = {"holds", "cannot be asked here", "not measured"}
+        assert actual.verdict in good, actual.shape.statement
+        if actual.ours is not None and actual.published is not None:
+            assert actual.ours.estimate == pytest.approx(actual.published)
+
+
+def test_a_wrong_declaration_is_refused_with_its_place(tmp_path: Path) -> None:
+    write(tmp_path, "apps/x/experiment.toml", "")
+    text = "source = 'a page'\n[figures]\n'x/y' = { speed = 1 }"
+    write(tmp_path, "apps/x/published.toml", text)
+    with pytest.raises(DeclarationError, match=r"x/published.toml.*unknown metric 'speed'; "):
+        load_published(tmp_path)
+
+
+# Every application is started and asked, so new ones are covered: in each environment, and behind
+# each server, that any case names.
+
+
+@cache
+def arrangements() -> dict[tuple[str, ...], list[Case]]:
+    """Cases by what is started for them; among equal endpoints the one that waits least.
+
+    Every application in each environment that set-up makes, behind each server with its loop.
+    """
+    by_start: dict[tuple[str, ...], dict[str, Case]] = {}
+    usual = Checkout.here().declared.usual
+    for case in (case for case in all_cases() if case.python in usual):
+        program, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
+        endpoints = by_start.setdefault((*program, *environment, case.server, case.loop), {})
+        other = endpoints.get(case.endpoint.name)
+        if other is None or _effort(case) < _effort(other):
+            endpoints[case.endpoint.name] = case
+    return {key: list(endpoints.values()) for key, endpoints in by_start.items()}
+
+
+def _params() -> Iterator[object]:
+    """Yield the arrangements: all but the first of each application are for a thorough look."""
+    seen = set[tuple[str, ...]]()
+    for key in arrangements():
+        marks = [pytest.mark.thorough] * (key[:2] in seen)
+        yield pytest.param(key, marks=marks, id=" ".join(key))
+        seen.add(key[:2])
+
+
+def _effort(case: Case) -> tuple[float, int, int]:
+    return case.endpoint.floor, case.workers, -(case.threads or 0)
+
+
+def unloaded(case: Case) -> list[Endpoint]:
+    """The endpoints of the case's application that no case loads."""
+    experiment = EXPERIMENTS[case.experiment]
+    loaded = {name for block in experiment.declaration.cases for name in block.endpoint}
+    return [
+        experiment._endpoint(name, table.model_copy(update={"floor": "0"}), {})
+        for name, table in experiment.declaration.endpoints.items()
+        if name not in loaded and table.app == case.endpoint.app
+    ]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("arrangement", list(_params()))
+def test_every_app_answers_as_declared_wherever_a_case_runs_it(
+    arrangement: tuple[str, ...], tmp_path: Path, state_home: Path
+) -> None:
+    """Status, content type, body and floor; and the process is what the case names."""
+    cases = arrangements()[arrangement]
+    # One server for all endpoints: their variables are put together, and must not contradict.
+    merged = {name: value for case in cases for name, value in case.env.items()}
+    assert all(case.env.items() <= merged.items() for case in cases)
+    first = cases[0].model_copy(update={"env": merged})
+    side = SideCase(first, assemble(Checkout.here(), cases, state_home / "logs"))
+    with Serving(side, tmp_path / "server.log") as server:
+        server.start()
+        server.meet()
+        for endpoint in (*(case.endpoint for case in cases), *unloaded(first)):
+            verify.verify(server.workspace.fill_in(endpoint), server.port, repeats=1)
+        server.stop()
+    assert not server.flags
+
+
+_PAGE: Final = PROJECT / "docs" / "observatory" / "maintaining.md"
+_FENCE: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCKS: Final = _FENCE.findall(_PAGE.read_text("utf-8"))
+_FILES: Final = {name: text for _, name, text in _BLOCKS if name}
+
+
+@pytest.mark.real
+def test_the_example_is_planned_measured_and_shown(bench: Bench) -> None:
+    root = bench.folder / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "apps", root / "apps", ignore=ignored)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    (root / "results").mkdir()
+    write_all(root, _FILES)
+    bench.patch.setenv("DUETBENCH_ROOT", str(root))
+    (console,) = [text for kind, _, text in _BLOCKS if kind == "console"]
+    heard = []
+    for line in console.splitlines():
+        program, *words = shlex.split(line.removeprefix("$ "))
+        heard.append(bench.done(*([program] if program == "observatory" else []), *words))
+    assert "echo" in heard[0]
+    assert "echo/py3.14t" in heard[1]
+    run = files.read(Run, result_files.runs(root / "results")[-1])
+    assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
+    for result in run.results:
+        (launch,) = result.launches
+        assert launch.status is Status.OK, launch.flags
+        assert launch.metrics["requests"] > 100

@@ -10,7 +10,7 @@ import pytest
 
 import tutorial
 from bare import Programs
-from bench import PROJECT
+from bench import PROJECT, execute
 from duetbench.counts import counted
 
 DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
@@ -69,7 +69,7 @@ def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     tutorial.follow(tmp_path / "library")
     words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
     argv = [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    result = execute(argv)
     assert result.returncode == 1, result
-    for text in ("▼ slower", "SQL statements", "find_book"):
+    for text in ("▼ worse", "SQL statements", "find_book"):
         assert text in result.stdout

@@ -3,8 +3,8 @@
 They are prepared without a server, from an index on loopback that also has newer versions.
 """
 
-import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -146,64 +146,11 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     assert compared("HEAD~1", "HEAD")[1] == tuple(map(note.format, ("HEAD~1", "HEAD")))
 
 
-_PROJECT: Final = """\
-[project]
-name = "shop"
-version = "1"
-requires-python = ">=3.11"
-dependencies = ["alpha"]
-"""
-
-
-def _locked(main: str) -> str:
-    """Write a lock's packages: one of the project itself, and one of each of its groups."""
-    package = (
-        '[[package]]\nname = "{}"\nversion = "{}"\ndescription = ""\noptional = false\n'
-        'python-versions = ">=3.11"\ngroups = ["{}"]\nfiles = []\n'
-    )
-    rows = (("alpha", "1.0", main), ("beta", "2.0", "web"), ("delta", "1.0", "dev"))
-    return "".join(package.format(*row) for row in rows)
-
-
-FOREIGN: Final = {
-    "poetry.lock": (
-        "pyproject.toml",
-        (f'{_PROJECT}[tool.poetry.group.web.dependencies]\nbeta = "*"\n'
-        '[tool.poetry.group.dev.dependencies]\ndelta = "*"\n'),
-        (f'{_locked("main")}[metadata]\nlock-version = "2.1"\npython-versions = ">=3.11"\n'
-        'content-hash = "cd27a243bba94afde1ee9e49d8e6724f72e7b10e8a0f5d643cf2e77d068c3826"\n'),
-    ),
-    "pdm.lock": (
-        "pyproject.toml",
-        f'{_PROJECT}[dependency-groups]\nweb = ["beta"]\ndev = ["delta"]\n',
-        ('[metadata]\ngroups = ["default", "dev", "web"]\nstrategy = ["inherit_metadata"]\n'
-        'lock_version = "4.5.0"\ncontent_hash = "sha256:0"\n'
-        f'[[metadata.targets]]\nrequires_python = ">=3.11"\n{_locked("default")}'),
-    ),
-    "Pipfile.lock": (
-        "Pipfile",
-        '[packages]\nalpha = "*"\n[web]\nbeta = "*"\n[dev-packages]\ndelta = "*"\n',
-        json.dumps({
-            "_meta": {
-                "hash": {"sha256": "0"}, "pipfile-spec": 6, "requires": {},
-                "sources": [{"name": "pypi", "url": "https://example.com/simple",
-                             "verify_ssl": True}],
-            },
-            "default": {"alpha": {"version": "==1.0"}}, "web": {"beta": {"version": "==2.0"}},
-            "develop": {"delta": {"version": "==1.0"}},
-        }),
-    ),
-}  # fmt: skip
-"""Lock of another tool → the project's declaration, what that says, and the lock itself."""
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("name", target_locks.LOCKS[1:])
 def test_a_lock_of_another_tool_is_exported_by_it(name: str, tmp_path: Path) -> None:
     """By the real tools, which uv fetches: the group that serves, and none that develops."""
-    declaration, declared, text = FOREIGN[name]
-    write(tmp_path, declaration, declared)
-    write(tmp_path, name, text)
+    shutil.copytree(_FILES.with_name("locks") / name, tmp_path, dirs_exist_ok=True)
     lock = target_locks.lock_of(tmp_path)
     assert lock is not None
     exported = target_locks._exported(lock, Target(app="shop:app", groups=("web",)))

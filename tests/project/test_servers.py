@@ -43,14 +43,12 @@ def others(once: Once) -> Path:
     return once("servers", lambda folder: install(folder / "venv", python, *OTHERS)) / "venv"
 
 
-def run(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, environment: Path, app: str, *words: str
-) -> Done:
+def run(bench: Bench, environment: Path, app: str, *words: str) -> Done:
     """Run an application in an environment, with words of `--with`."""
     if not (root := bench.folder / "both").is_dir():
         project = '[project]\nname = "both"\nversion = "1"\ndependencies = []\n'
-        work_in(root, {"both.py": BOTH, "pyproject.toml": project}, monkeypatch)
-    monkeypatch.setenv("VIRTUAL_ENV", str(environment))
+        work_in(root, {"both.py": BOTH, "pyproject.toml": project}, bench.patch)
+    bench.patch.setenv("VIRTUAL_ENV", str(environment))
     more = (part for word in words for part in ("--with", word))
     return bench("run", "--app", app, "--seconds", "0.6", *more, "--json")
 
@@ -66,9 +64,8 @@ def run(
     ],
 )
 def test_servers_of_no_stack_of_ours_are_measured(
-    others: Path, app: str, server: str, more: list[str], bench: Bench,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    others: Path, app: str, server: str, more: list[str], bench: Bench
+) -> None:
     """They get ready, every worker is who it should be, keep-alive holds, and they end well.
 
     Gunicorn reads the user's file of settings beside ours: its hook runs, and our workers stand.
@@ -82,7 +79,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
         more = [*more, f"arg=--config={file}"]
 
     def perform() -> Launch:
-        result = run(bench, monkeypatch, others, app, f"server={server}", *more)
+        result = run(bench, others, app, f"server={server}", *more)
         ((launch,),) = launches(Run.model_validate_json(result.out)).values()
         return launch
 

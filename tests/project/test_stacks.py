@@ -8,12 +8,10 @@ import pytest
 from bare import QUIET
 from duetbench.app import interpreters, stacks, target
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.host import paths
 from observatory.matrix.checkout import Checkout, lock_stacks
 from repos import make_tiny
 from tiny_index import Index
 
-ROOT = paths.project_root()
 HASH = "--hash=sha256:" + "a" * 64
 
 

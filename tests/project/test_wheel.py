@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
-from bench import PROJECT, Once
+from bench import PROJECT, Ended, Once, execute
 from duetbench import __version__
 from duetbench.app import target
 from duetbench.host import command
@@ -60,14 +60,12 @@ class Installed:
     bin: Path
     folder: Path
 
-    def run(self, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str | Path, **env: str) -> Ended:
         """Run a program of it somewhere else, on a machine where nothing was made."""
         own = {"PATH": os.defpath, "HOME": str(self.folder), "COLUMNS": "200"}
         own["DUETBENCH_LOCK"] = f"duetbench-tests-{os.getpid()}"
-        return subprocess.run(
-            [self.bin / words[0], *words[1:]],
-            cwd=self.folder, env={**own, **env}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        argv = [self.bin / words[0], *words[1:]]
+        return execute(argv, cwd=self.folder, env={**own, **env})
 
 
 def build(folder: Path) -> None:

@@ -6,23 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import synthetic
+from bench import PROJECT, Shell
 from comparing import OPEN_RATE, Judged, comparison_of
 from duetbench.core.comparison import CaseComparison, Comparison
-from duetbench.core.errors import FlagName, RecordError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, CaseResult, Run
 from duetbench.load.summary import summarise
-from observatory.cli.site import findings_command
 from observatory.matrix.published import Published
 from observatory.show.claims import Answer, check
 from observatory.show.findings import write_run
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
 OTHER = synthetic.MACHINE.model_copy(update={"id": "other-2c"})
 GIL, FREE = "demo/x/py3.14", "demo/x/py3.14t"
 
@@ -166,19 +163,14 @@ def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
     assert not said(*others, compared(head, ratio, 3, base, subject="pss_steady")).comparison
 
 
-def test_the_command_writes_the_page(
-    tmp_path: Path, reference_results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_the_page(tmp_path: Path, reference_results: Path, call: Shell) -> None:
     """Of the committed results alone: `make bench` adds others, which it asks as well."""
     (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    app = typer.Typer()
-    app.command()(findings_command)
-    empty = CliRunner().invoke(app, [])
-    assert isinstance(empty.exception, RecordError)
+    call.patch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    assert call("observatory", "findings").code == 4
     for name in ("apps", "benchmarks"):
-        (tmp_path / name).symlink_to(ROOT / name)
+        (tmp_path / name).symlink_to(PROJECT / name)
     shutil.copytree(reference_results, tmp_path / "results")
-    text = CliRunner().invoke(app, [], catch_exceptions=False).output
+    text = call("observatory", "findings").out
     page = (reference_results / "FINDINGS.md").read_text("utf-8")
     assert text == page, "observatory findings --output results/FINDINGS.md"

@@ -4,13 +4,13 @@ import doctest
 import io
 import re
 from html import unescape
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import corpus
 import observatory.matrix.published  # noqa: F401 - titles of benchmarks
+from bench import PROJECT
 from comparing import (
     AGAIN,
     BETTER,
@@ -306,8 +306,7 @@ def test_what_only_a_doubling_would_show_is_a_factor() -> None:
 PAGES: Final = ("leak", "n-plus-1", "void")
 """A page has the words of the other two, in a template of its own."""
 
-ROOT: Final = Path(__file__).parents[2]
-STORED: Final = ROOT / "results" / "comparisons"
+STORED: Final = PROJECT / "results" / "comparisons"
 CHOSEN: Final = {
     "release-slower": "20261125T145309Z-compare-01f80eca",
     "server-choice": "20261126T142459Z-compare-6e1bba24",
@@ -341,7 +340,7 @@ def words_of(page: str) -> str:
 @pytest.fixture
 def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of cases are those that this repository declares."""
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(PROJECT)
     monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
 
 
@@ -356,6 +355,6 @@ def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
 
 @pytest.mark.usefixtures("_at_home")
 def test_the_example_in_python_is_right() -> None:
-    result = doctest.testfile(str(ROOT / "docs" / "agents.md"), module_relative=False)
+    result = doctest.testfile(str(PROJECT / "docs" / "agents.md"), module_relative=False)
     assert result.failed == 0
     assert result.attempted > 5

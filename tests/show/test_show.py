@@ -2,21 +2,21 @@
 
 import io
 import json
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from rich.console import Console
-from typer.testing import CliRunner
 
 import synthetic
+from bench import Shell
 from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
-from duetbench.cli.show import print_run, show_command
+from duetbench.cli.show import print_run
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import FlagName, RecordError, UsageError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files
 from duetbench.host.files import encode, save_comparison
@@ -53,22 +53,25 @@ def demo_run() -> Run:
     return synthetic.make_run([*results, synthetic.steady_result(other, {"throughput": 7.0})])
 
 
+Show = Callable[..., str]
+
+
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one run."""
-    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
-    files.save(tmp_path / "results", demo_run())
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    return tmp_path
+def show(call: Shell, state_home: Path) -> Show:
+    """The verb, in a checkout with one run: its output; with `fails`, it fails with these words."""
+    root = state_home.parent
+    (root / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
+    files.save(root / "results", demo_run())
+    call.patch.setenv("DUETBENCH_ROOT", str(root))
+    call.patch.delenv("COLUMNS", raising=False)  # workers of pytest-xdist have a width
 
+    def show(*words: str | Path, fails: str = "") -> str:
+        result = call("show", *words)
+        assert result.code in ((2, 4) if fails else (0,)), result
+        assert re.search(fails, result.err), result
+        return result.out
 
-def called(arguments: Sequence[str]) -> str:
-    """Output of the command line; its errors are raised."""
-    app = typer.Typer(callback=lambda: None)  # of several commands
-    app.command("show")(show_command)
-    # Workers of pytest-xdist have a width in their environment.
-    runner = CliRunner(env={"COLUMNS": None})
-    return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
+    return show
 
 
 def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
@@ -86,37 +89,32 @@ def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
     assert_golden("answers/run.md", as_markdown(demo_run()))
 
 
-@pytest.mark.usefixtures("state_home")
-def test_the_latest_run_is_shown_whole_and_a_partial_one_says_so(checkout: Path) -> None:
-    assert Run.model_validate_json(called(["show", "latest", "--json"])) == demo_run()
-    assert "Run 20261120T090000Z-nightly-3f2a9c17\n" in called(["show"])
+def test_the_latest_run_is_shown_whole_and_a_partial_one_says_so(
+    show: Show, tmp_path: Path
+) -> None:
+    assert Run.model_validate_json(show("latest", "--json")) == demo_run()
+    assert "Run 20261120T090000Z-nightly-3f2a9c17\n" in show()
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": "partial", "notes": notes})
-    text = called(["show", str(files.save(checkout / "results", run))])
+    text = show(files.save(tmp_path / "results", run))
     assert ("(partial)" in text, notes[0] in text) == (True, True)
 
 
-def refused(error: type[Exception], match: str, *words: str | Path) -> None:
-    with pytest.raises(error, match=match):
-        called(list(map(str, words)))
-
-
-@pytest.mark.usefixtures("state_home")
-def test_what_cannot_be_shown_is_refused_with_what_there_is(checkout: Path) -> None:
-    refused(UsageError, "no result has the name 'tomorrow'", "show", "tomorrow")
-    refused(UsageError, "-o c.html: expected a file .json or .md", "show", "-o", "c.html")
-    for path in (checkout / "results").rglob("*.json"):
+def test_what_cannot_be_shown_is_refused_with_what_there_is(show: Show, tmp_path: Path) -> None:
+    show("tomorrow", fails="no result has the name 'tomorrow'")
+    show("-o", "c.html", fails="-o c.html: expected a file .json or .md")
+    for path in (tmp_path / "results").rglob("*.json"):
         path.unlink()
-    refused(RecordError, "no run has been recorded", "show")
-    path = save_comparison(a_comparison(), checkout)
-    refused(RecordError, "cannot be written", "show", path, "-o", path / "c.html")
-    record = files.save(checkout, synthetic.change_record())
-    refused(RecordError, "expected a comparison of format 4: format: Input", "show", record)
+    show(fails="no run has been recorded")
+    path = save_comparison(a_comparison(), tmp_path)
+    show(path, "-o", path / "c.html", fails="cannot be written")
+    record = files.save(tmp_path, synthetic.change_record())
+    show(record, fails="expected a comparison of format 4: format: Input")
     text = path.read_text("utf-8")
     path.write_text(text.replace('"format": 4', '"format": 5', 1), "utf-8")
-    refused(RecordError, r"a comparison of format 4: format: .*, found 5\.", "show", path)
+    show(path, fails=r"a comparison of format 4: format: .*, found 5\.")
     path.write_text(text[: len(text) // 2], "utf-8")
-    refused(RecordError, "truncated or damaged", "show", path)
+    show(path, fails="truncated or damaged")
 
 
 def a_comparison(**more: Any) -> Comparison:
@@ -124,16 +122,15 @@ def a_comparison(**more: Any) -> Comparison:
     return comparison_of(*cases, **{"id": COMPARED, **more})
 
 
-@pytest.mark.usefixtures("checkout")
-def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
+def test_a_stored_comparison_is_shown_as_it_was(show: Show, tmp_path: Path) -> None:
     actual, stream = a_comparison(), io.StringIO()
     path = save_comparison(actual, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), actual)
     assert "▼ worse in 1 of 2 cases" in stream.getvalue()
-    assert called(["show", str(path)]) == stream.getvalue()
-    assert called(["show", str(path), "-o", str(tmp_path / "c.md")]) == ""
+    assert show(path) == stream.getvalue()
+    assert show(path, "-o", tmp_path / "c.md") == ""
     assert (tmp_path / "c.md").read_text("utf-8") == report(actual)
-    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == actual
+    assert Comparison.model_validate_json(show(path, "--json")) == actual
 
 
 def acting(text: str) -> set[str]:
@@ -141,8 +138,7 @@ def acting(text: str) -> set[str]:
     return acts | ({"##["} if "##[" in text else set())
 
 
-@pytest.mark.usefixtures("checkout")
-def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
+def test_what_a_file_holds_does_nothing_on_a_terminal(show: Show, tmp_path: Path) -> None:
     broken = BROKEN.model_copy(update={"why": f"head: {HOSTILE}"})
     hostile = {"notes": (HOSTILE,), "reproduce": f"duetbench compare {HOSTILE}"}
     compared = comparison_of(
@@ -159,33 +155,30 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     }
     for path in (save_comparison(compared, tmp_path), run):
         for word, pictures in shown.items():
-            text = called(["show", str(path), *word.split()])
-            text = text or (tmp_path / "c.md").read_text("utf-8")
+            text = show(path, *word.split()) or (tmp_path / "c.md").read_text("utf-8")
             assert (acting(text), pictures in text) == (set(), True), (path, word)
         assert not acting(path.read_text("utf-8"))
-    document = called(["show", str(tmp_path / "comparisons" / f"{COMPARED}.json"), "--json"])
+    document = show(tmp_path / "comparisons" / f"{COMPARED}.json", "--json")
     assert Comparison.model_validate_json(document) == compared
 
 
-@pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids_and_the_latest_is_of_this_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    show: Show, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one's is newer, and goes by its id."""
     for place, day in (("shop", 20), ("books", 21)):
         root = tmp_path / place
         write(root, "pyproject.toml", f"[project]\nname = '{place}'\n")
         monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-        refused(RecordError, f"{root}: no run has been recorded, and no comparison", "show")
+        show(fails=f"{root}: no run has been recorded, and no comparison")
         save_comparison(a_comparison(id=f"202611{day}T120000Z-compare-{place}", notes=(place,)))
-        assert json.loads(called(["show", "latest", "--json"]))["notes"] == [place]
+        assert json.loads(show("latest", "--json"))["notes"] == [place]
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
-    assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
-    assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
-    assert "Partial: " not in called(["show"])
+    assert json.loads(show("--json"))["notes"] == ["shop"]
+    assert json.loads(show("compare-books", "--json"))["notes"] == ["books"]
+    assert "Partial: " not in show()
     save_comparison(a_comparison(id="20261122T120000Z-compare-shop2", status="partial"))
-    assert "Partial: " in called(["show", "shop2"])
-    any_of = "could be any of .*compare-shop.*; be more specific"
-    refused(UsageError, any_of, "show", "Z-compare-")
+    assert "Partial: " in show("shop2")
+    show("Z-compare-", fails="could be any of .*compare-shop.*; be more specific")
     for name in ("x", "x-compare-y"):
-        refused(UsageError, f"no result has the name '{name}'.*compare-shop2", "show", name)
+        show(name, fails=f"no result has the name '{name}'.*compare-shop2")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import browsing
-import site_builds
+import sites
 from bench import Once
 from browsing import NewPage, WatchedPage
 from duetbench.core.metrics import CPU
@@ -16,7 +16,7 @@ from observatory.show import addresses
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
-CASE: Final = addresses.case(site_builds.JSON)
+CASE: Final = addresses.case(sites.JSON)
 FASTAPI: Final = addresses.package("fastapi")
 RELEASE: Final = addresses.release("fastapi", "0.11.0")
 LEADS_THERE: Final = re.compile(r"/p/fastapi/0\.11\.0/$")
@@ -36,7 +36,7 @@ KINDS: Final = {
 @pytest.fixture(scope="module")
 def base(once: Once) -> Iterator[str]:
     """Where a site is served."""
-    with browsing.serve(once("world", site_builds.build_world) / "site") as address:
+    with browsing.serve(once("world", sites.build_world) / "site") as address:
         yield address
 
 

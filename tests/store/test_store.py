@@ -1,8 +1,10 @@
-"""Runs and points as files: where they are, read back as written, and never lost."""
+"""Files of the history: placed, read back as written, never lost; a damaged one costs itself."""
 
 import json
 import math
 import os
+import re
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,18 @@ from typing import Any
 import pytest
 
 import foreign
+import sites
 import synthetic
+from bench import PROJECT, Shell
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Run
 from duetbench.host import files
-from observatory.store import kinds
+from foreign import MACHINES
+from observatory.show import addresses
+from observatory.show.site import story
+from observatory.store import asv_results, kinds
 from observatory.store.points import Points
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_file_is_named_and_placed_by_its_content(tmp_path: Path) -> None:
@@ -83,7 +88,7 @@ def document() -> dict[str, Any]:
 
 def test_a_run_is_read_back_as_it_was_and_fits_its_budget() -> None:
     """At most 50 KB compressed, as runs of this repository are."""
-    for run in kinds.read_all(Run, ROOT / "results"):
+    for run in kinds.read_all(Run, PROJECT / "results"):
         data = files.encode(run)
         assert files.parse(Run, data, "x") == run
         assert len(zlib.compress(data)) <= 50_000
@@ -124,5 +129,65 @@ def test_what_is_not_a_run_file_is_refused() -> None:
 def test_the_schemas_in_results_are_those_of_the_types(
     name: str, kind: type[Run | Comparison]
 ) -> None:
-    stored = (ROOT / "results" / name).read_text("utf-8")
+    stored = (PROJECT / "results" / name).read_text("utf-8")
     assert stored == kinds.schema(kind), "make it again: observatory reference"
+
+
+@pytest.mark.long
+def test_a_bad_file_costs_itself_alone(tmp_path: Path, call: Shell) -> None:
+    """A run with an impossible figure, cut points, and files of asv; the site names the first two.
+
+    `detect` needs no runs, and does without the others.
+    """
+    results = tmp_path / "results"
+    for made, old, new in (
+        (foreign.shard_run(2), rb'("throughput":\s*)[\d.]+', rb"\g<1>1e308"),
+        (foreign.points(), rb"\{", b""),
+    ):
+        path = files.save(results, made)
+        path.write_bytes(re.sub(old, new, path.read_bytes(), count=1))
+    files.save(results, foreign.shard_run(1))
+    asv, whole = results / "asv", foreign.inside()
+    asv.mkdir()
+    (asv / "benchmarks.json").write_text(json.dumps(foreign.LISTED))
+    good = whole["results"]
+    for machine, stack, content in (
+        (0, "current", good),
+        (0, "one", {"gil.Cpu.time_tasks": "x"}),
+        (0, "two", {"gil.Cpu.time_tasks": [[math.inf] * 3]}),
+        (1, "current", good),
+    ):
+        place = asv / MACHINES[machine].id / f"{foreign.COMMIT[:8]}-duetbench-py3.14-stack{stack}"
+        place.parent.mkdir(exist_ok=True)
+        named = {"env_name": whole["env_name"].replace("current", stack), "results": content}
+        place.with_name(f"{place.name}.json").write_text(json.dumps({**whole, **named}))
+    faults = list[str]()
+    asv_results.read(results, faults)
+    words = ("be a valid list", "a figure beyond 1e+18, found inf", "by its content")
+    assert all(text in fault for text, fault in zip(words, faults, strict=True)), faults
+    run, points = sites.build_site(tmp_path)
+    assert points.startswith("points/")
+    assert run.startswith(f"runs/{MACHINES[1].id}/2026/")
+    assert "expected throughput to be" in run
+    call.patch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    call.done("observatory", "detect", "--results", results, "-o", tmp_path / "candidates.json")
+
+
+@pytest.mark.long
+def test_a_page_that_cannot_be_made_costs_that_page_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong with it, all memory used up included; the first page names it."""
+
+    def broken(*_: object) -> None:
+        raise RecursionError("as deep as it is")
+
+    shutil.copytree(sites.WORLD / "points", tmp_path / "results" / "points")
+    monkeypatch.setattr(story, "measurements", broken)
+    monkeypatch.setattr(addresses, "experiment", broken)
+    first, *others = sites.build_site(tmp_path)
+    assert first.startswith("pages of experiments: cannot be shown (RecursionError")
+    assert "fastapi 0.11.0: cannot be shown (RecursionError: as deep as it is)" in others
+    for page in (addresses.release("fastapi", "0.11.0"), ""):
+        text = (tmp_path / "site" / page / "index.html").read_text("utf-8")
+        assert "cannot be shown" in text

@@ -24,10 +24,10 @@ import pytest
 import yaml
 
 from bare import Programs
+from bench import PROJECT, Ended, execute
 from duetbench.host import paths
 from fake_github import FakeGitHub
 
-PROJECT: Final = Path(__file__).parents[2]
 STANDINS: Final = PROJECT / "tests" / "standins"
 REPOSITORY: Final = "owner/name"
 TOKEN: Final = "token-of-the-stand-in"
@@ -180,17 +180,15 @@ def read(output: str, number: int) -> Outcome:
     return Outcome(results, "\n".join(lines), number)
 
 
-def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
+def actionlint(root: Path) -> Ended:
     """Run actionlint, without shellcheck, which is not installed everywhere."""
-    argv: list[str | Path] = [need("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
-    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    argv = [need("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
+    return execute(argv, cwd=root)
 
 
-def zizmor(
-    root: Path, persona: Literal["pedantic", "regular"] = "pedantic"
-) -> subprocess.CompletedProcess[str]:
+def zizmor(root: Path, persona: Literal["pedantic", "regular"] = "pedantic") -> Ended:
     """Run zizmor offline, by default with its strictest persona."""
-    argv: list[str | Path] = [Path(sys.executable).parent / "zizmor", "--offline"]
+    argv = [Path(sys.executable).parent / "zizmor", "--offline"]
     argv += ["--strict-collection", "--persona", persona]
     argv += ["--no-progress", "--color", "never", "."]
-    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    return execute(argv, cwd=root)

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import pytest
+from typer.main import get_group
 
 import duetbench
 import observatory.cli
@@ -21,6 +22,7 @@ from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
+from duetbench.cli.verbs import Verb
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import files, result_files
 from observatory.matrix.checkout import Checkout
@@ -28,6 +30,8 @@ from observatory.matrix.experiments import PROFILES, Experiment
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
+Ended = subprocess.CompletedProcess[str]
+execute = partial(subprocess.run, capture_output=True, text=True, check=False)
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Returns a folder by its name, which the function has filled; all workers share it."""
 _MAIN = """
@@ -128,6 +132,19 @@ def lives(pid: int) -> bool:
     )
 
 
+PROGRAMS: Final = {"duetbench": cli.app, "observatory": observatory.cli.app}
+
+
+def find_verb(program: str, words: Iterable[str]) -> tuple[Any, list[str]]:
+    """The verb that a command line begins with, or the group of verbs; and its other words."""
+    verb: Any = get_group(PROGRAMS[program])
+    rest = [*words]
+    while rest and rest[0] in getattr(verb, "commands", {}):
+        verb = verb.commands[rest.pop(0)]
+        verb = verb.load() if isinstance(verb, Verb) else verb
+    return verb, rest
+
+
 @dataclass(frozen=True)
 class Done:
     """A command that has ended: exit code and output."""
@@ -137,26 +154,44 @@ class Done:
     err: str
 
 
-def invoke(
-    capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, words: Iterable[str | Path]
-) -> Done:
-    """Run a verb in this process, through the real `main`: of the tool, or of `observatory`."""
-    capture.readouterr()
-    argv = [*map(str, words)]
-    program = argv.pop(0) if argv[0] == "observatory" else "duetbench"
-    main: Callable[[], None] = observatory.cli.main if program == "observatory" else cli.main
-    patch.setattr(sys, "argv", [program, *argv])
-    code = 0
-    try:
-        main()
-    except SystemExit as end:
-        code = int(end.code or 0)
-    text = capture.readouterr()
-    return Done(code, text.out, text.err)
+@dataclass(frozen=True)
+class Shell:
+    """The command line, in this process."""
+
+    capture: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
+
+    def __call__(self, *words: str | Path) -> Done:
+        """Run a verb through the real `main`: of the tool, or of `observatory`."""
+        self.capture.readouterr()
+        argv = [*map(str, words)]
+        program = argv.pop(0) if argv[0] == "observatory" else "duetbench"
+        main: Callable[[], None] = observatory.cli.main if program == "observatory" else cli.main
+        self.patch.setattr(sys, "argv", [program, *argv])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        text = self.capture.readouterr()
+        return Done(code, text.out, text.err)
+
+    def done(self, *words: str | Path) -> str:
+        """Run a verb that ends well; what it prints."""
+        result = self(*words)
+        assert result.code == 0, (words, result)
+        return result.out
+
+    def refused(self, says: str, *words: str | Path, code: int = 2) -> Done:
+        """Run a verb that ends with this code, and says why."""
+        result = self(*words)
+        assert result.code == code, (words, result)
+        assert says in result.err, (words, result)
+        return result
 
 
 @dataclass(frozen=True)
-class Bench:
+class Bench(Shell):
     """The command line in a checkout, with state and results of the test's own.
 
     Attributes:
@@ -168,8 +203,6 @@ class Bench:
     root: Path
     folder: Path
     token: str
-    capture: pytest.CaptureFixture[str]
-    patch: pytest.MonkeyPatch
 
     @property
     def results(self) -> Path:
@@ -178,10 +211,6 @@ class Bench:
     @property
     def sessions(self) -> list[Path]:
         return sorted((self.folder / "state" / "duetbench" / "sessions").glob("*.json"))
-
-    def __call__(self, *arguments: str | Path) -> Done:
-        """Run a verb in this process, through the real `main`: of the tool, or of `observatory`."""
-        return invoke(self.capture, self.patch, arguments)
 
     def run(self, *cases: str) -> Done:
         """Measure cases of `badapps`, by the quick profile, in this process."""

@@ -54,6 +54,18 @@ def zipped(contents: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
+def run_of_pull(number: int, head: str, owner: str = "owner") -> Table:
+    """A run for a pull request, as the event says that starts when it has ended."""
+    return {
+        "id": number,
+        "workflow_id": 3,
+        "event": "pull_request",
+        "head_sha": head,
+        "head_branch": "feature",
+        "head_repository": {"owner": {"login": owner}},
+    }
+
+
 def _response(body: Any, status: int, headers: dict[str, str] | None = None) -> Response:
     text = body if isinstance(body, str) else json.dumps(body)
     return Response(text, status, headers, content_type="application/json; charset=utf-8")

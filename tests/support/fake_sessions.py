@@ -1,8 +1,9 @@
 """Whole comparisons, with instruments that measure nothing and advance their own clock."""
 
+import math
 import random
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,14 @@ import pytest
 
 from comparing import FIGURES, duet
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
+from duetbench.core.comparison import (
+    CaseComparison,
+    Comparison,
+    Duet,
+    Finding,
+    Instructions,
+    SideRecord,
+)
 from duetbench.core.errors import FlagName, InterruptedRun
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case, Flag, Launch
@@ -33,6 +41,7 @@ class FakeInstruments(Real):
 
     Attributes:
         slower: Growth of head's core time, by case (0.03 is 3 %).
+        logs: Log ratios of the core time that each case has in turn, instead of that.
         failing: Cases whose head fails in every duet, and `failure`, how.
         stop: Number of the duet in which SIGINT arrives.
         uncounted: Why instructions are not counted.
@@ -40,6 +49,7 @@ class FakeInstruments(Real):
     """
 
     slower: Mapping[str, float] = field(default_factory=dict)
+    logs: Sequence[float] = ()
     failing: frozenset[str] = frozenset()
     failure: str = "one after another"
     stop: int | None = None
@@ -63,6 +73,7 @@ class FakeInstruments(Real):
         return tuple(duets)
 
     def _duet(self, name: str, head_first: bool, order: int) -> Duet:
+        place = sum(name == other for other, _ in self.duet_log)
         self.duet_log.append((name, head_first))
         if self.stop == len(self.duet_log):
             raise InterruptedRun(signal.SIGINT)
@@ -74,6 +85,8 @@ class FakeInstruments(Real):
         ratios = {metric: self.source.lognormvariate(0, SPREAD) for metric in FIGURES}
         ratios[CPU] *= 1 + self.slower.get(name, 0.0)
         ratios["throughput"] /= 1 + self.slower.get(name, 0.0)
+        if self.logs:
+            ratios[CPU] = math.exp(self.logs[place % len(self.logs)])
         return duet(name, ratios, **how)
 
     def launch(self, part: SideCase) -> Launch:
@@ -137,13 +150,26 @@ def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:
     )
 
 
-def note_sessions(patch: pytest.MonkeyPatch) -> list[Session]:
-    """Let sessions measure nothing; return a list that each of them enters."""
+def note_sessions(
+    patch: pytest.MonkeyPatch,
+    finding: Finding | None = None,
+    end: Callable[[Comparison], object] = id,
+) -> list[Session]:
+    """Let sessions measure nothing, and find this for each case; return a list that each enters.
+
+    `end` is called at the end of each.
+    """
     sessions: list[Session] = []
 
     def measure(session: Session, _: Path) -> Comparison:
         sessions.append(session)
-        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
+        pairs = session.sides.pairs if finding else ()
+        cases = tuple(CaseComparison(case=p.case, because=p.reason) for p in pairs)
+        found = (finding.model_copy(update={"case": p.case.id}) for p in pairs if finding)
+        update = {"cases": cases, "findings": tuple(found), "notes": ()}
+        made = session.comparison("complete").model_copy(update=update)
+        end(made)
+        return made
 
     patch.setattr(Session, "measure", measure)
     return sessions

@@ -2,11 +2,9 @@
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
-import anchored_files
-from anchored_files import ratio
+from bench import PROJECT
 from comparing import FIGURES, comparison_of, judged_case
 from corpus import record
 from duetbench import __version__
@@ -18,7 +16,7 @@ from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import Points
 from steps import BASE, HEAD
-from synthetic import MACHINE, make_case, make_run, steady_result
+from synthetic import MACHINE, a_file, make_case, make_run, of, ratio, steady_result
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
@@ -106,14 +104,14 @@ def points(number: int = 1, **changes: Any) -> Points:
         "label": COMMIT[:12],
         "night": run.night,
         "shard": number,
+        "machine": run.machine.id,
         "when": when,
         "started": when,
         "commit": COMMIT,
         "stacks": run.stacks,
         "missing": (Missing(case=second, reason="head: not_ready: 60 s"),),
     }
-    made = anchored_files.a_file(20, anchored_files.of(first, ratio(1.02)), **fields)
-    return Points(**{**dict(made), "machine": run.machine, **changes})
+    return a_file(20, of(first, ratio(1.02)), **{**fields, **changes})
 
 
 def comparison(*judged: Finding, **changes: Any) -> Comparison:
@@ -128,7 +126,7 @@ def comparison(*judged: Finding, **changes: Any) -> Comparison:
     return comparison_of(case, **{**fields, **changes})
 
 
-RESULTS: Final = Path(__file__).parents[2] / "results"
+RESULTS: Final = PROJECT / "results"
 
 
 def judge_candidate(name: str = "20261115-current-anchored-4c02c9") -> tuple[Change, Comparison]:

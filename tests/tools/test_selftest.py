@@ -1,18 +1,17 @@
 """The script that measures how often comparisons are wrong, and the figures that it has given."""
 
 import argparse
-import importlib.util
 import math
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 import pytest
 
+import selftest
+from bench import PROJECT
 from comparing import CPU, comparison_of, duet, judged_case
 from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Comparison, Finding
@@ -23,21 +22,8 @@ from repos import git, keep
 
 pytestmark = pytest.mark.long
 
-ROOT: Final = Path(__file__).parents[2]
 CASE: Final = "x/a/py3.14"
 MEMORY: Final = "pss_steady"
-
-
-@pytest.fixture(scope="module")
-def selftest() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("selftest", ROOT / "tools" / "selftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["selftest"] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["selftest"]
 
 
 def said(metric: str, log: float, *, moved: bool = True) -> Finding:
@@ -62,12 +48,12 @@ def made(sign: int, *actual: Finding, count: float | None = None) -> tuple[int, 
     return sign, comparison_of(judged_case(CASE, *actual, *counted, duets=duets))
 
 
-def columns(selftest: ModuleType, row: tuple[str, ...]) -> Mapping[str, str]:
+def columns(row: tuple[str, ...]) -> Mapping[str, str]:
     assert len(row) == len(selftest.HEAD)
     return dict(zip(selftest.HEAD, row, strict=True))
 
 
-def test_whatever_is_called_of_the_same_code_is_false(selftest: ModuleType) -> None:
+def test_whatever_is_called_of_the_same_code_is_false() -> None:
     """Of 3 comparisons one is wrong: 0.8 to 90.6 % (Clopper and Pearson), and of each metric's."""
     for wrong in (said(CPU, -0.02), said(MEMORY, 0.02)):
         same = made(1, said(CPU, 0.001, moved=False))
@@ -84,7 +70,7 @@ def test_whatever_is_called_of_the_same_code_is_false(selftest: ModuleType) -> N
     assert [row[3] for row in counted[:3]] == ["1 of 1", "1 of 1", "0 of 0"]
 
 
-def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> None:
+def test_finds_and_sizes_are_those_of_the_slower_side() -> None:
     """Head looks 0.5 % slower than it is, and the last try has the wrong side.
 
     From the slower side the sizes are 0.025, 0.015, 0.025 and -0.015, on the log scale: 0.0125 on
@@ -98,7 +84,7 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
         for sign, log in zip(signs, logs, strict=True)
     ]
     every, *by, alone = selftest.Tries(0.02, "`x/a`", 0.06, made=tries).rows()
-    named, instructions, cpu = (columns(selftest, row) for row in (every, *by))
+    named, instructions, cpu = (columns(row) for row in (every, *by))
     assert every[0] == "a handler slower by 2 % of its CPU: found"
     assert (named["times"], named["wrong way"]) == ("4 of 4", "1")
     assert [*cpu.values()][3:] == [
@@ -117,7 +103,7 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
 
 
 def test_every_second_time_the_slower_side_is_base(
-    selftest: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And of a try that could not be made the side does not matter: it is made again."""
     module, asked = tmp_path / "web.py", list[tuple[object, ...]]()
@@ -136,7 +122,7 @@ def test_every_second_time_the_slower_side_is_base(
 
     monkeypatch.setattr(selftest, "compare", compare)
     monkeypatch.setattr(selftest, "measuring", nullcontext)
-    monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
+    monkeypatch.setattr("selftest.time.sleep", lambda _: None)
     options = argparse.Namespace(
         module="web.py", function="greet", seed=5, budget="60s", keep=tmp_path
     )
@@ -148,9 +134,9 @@ def test_every_second_time_the_slower_side_is_base(
 
 def test_the_page_has_the_figures_of_the_record() -> None:
     """Each count in its table is the sum of the record's rows of that name and column."""
-    record = (ROOT / "results" / "SELFTEST.md").read_text("utf-8")
-    page = (ROOT / "docs" / "decides.md").read_text("utf-8")
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    record = (PROJECT / "results" / "SELFTEST.md").read_text("utf-8")
+    page = (PROJECT / "docs" / "decides.md").read_text("utf-8")
+    readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
     rows = {
         "equal code: false verdicts": r"(?:two installations|one \w+ as both).*: false verdicts",
         "a handler made 1 % slower: detected": "a handler slower by 1 % .*: found",

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -12,56 +11,22 @@ from packaging.version import Version
 from comparing import busy
 from comparing import duet as duet_of
 from duetbench.app import revisions
-from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Duet, Instructions
+from duetbench.core.comparison import INSTRUCTIONS
 from duetbench.core.errors import UsageError
+from duetbench.core.metrics import CPU
 from duetbench.host import paths
-from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from fake_sessions import SilentReporter, side
+from duetbench.judge.pairs import CaseDuets, Mode
+from fake_sessions import FakeInstruments, SilentReporter, side
 from observatory.matrix.checkout import Checkout
 from observatory.store.points import Points
 from observatory.trend import backfill
-from observatory.trend.anchored import (
-    Effort,
-    Measurement,
-    Wanted,
-)
+from observatory.trend.anchored import Effort, Measurement, Wanted
 
-CPU = "server_cpu_per_request"
 LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
-
-
-@dataclass
-class Given(Real):
-    """Instruments whose duets of each case have the log ratios LOGS, whatever the order."""
-
-    duet_log: list[str] = field(default_factory=list)
-    first: list[bool] = field(default_factory=list)
-
-    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        duets: list[Duet] = []
-        for pair in pairs:
-            grown = math.exp(LOGS[self.duet_log.count(pair.case.id) % len(LOGS)])
-            self.duet_log.append(pair.case.id)
-            self.first.append(head_first)
-            how: dict[str, Any] = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
-            how |= {"order": order + len(duets), "head_first": head_first}
-            duets.append(duet_of(pair.case.id, **how))
-        return tuple(duets)
-
-    def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float = 0.0
-    ) -> Instructions | str:
-        assert sides
-        assert 0 < limit <= ends
-        return Instructions(base=200_000, head=201_000, spread=2e-4)
-
-
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 
-def run(instruments: Given, **precision: Any) -> Points:
+def run(instruments: FakeInstruments, **precision: Any) -> Points:
     """Measure the cases of one stack, of which nothing is prepared."""
     anchor = Checkout.here().anchor
     wanted = Wanted("later", datetime(2026, 11, 1, tzinfo=UTC))
@@ -72,24 +37,23 @@ def run(instruments: Given, **precision: Any) -> Points:
 
 def test_a_case_is_measured_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
-    instruments = Given()
+    instruments = FakeInstruments(dict.fromkeys(("a/b/py3.14", "a/c/py3.14"), 0.005), LOGS)
     actual = run(instruments)
     assert (len(instruments.duet_log), actual.missing) == (2 * 4, ())
     first, second = actual.cases
-    cpu, instructions = first.points
-    assert (first.case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
+    points = {point.metric: point for point in first.points}
+    cpu, instructions = points[CPU], points[INSTRUCTIONS]
+    assert (first.case, second.case) == ("a/b/py3.14", "a/c/py3.14")
     assert (cpu.ratio, cpu.duets, cpu.excluded) == (round(math.exp(0.02), 7), 4, 0)
     assert cpu.se == pytest.approx(math.sqrt(2e-4 / 3) / 2, rel=1e-3)
     # Student's t of 3 degrees of freedom: 3.182 × 0.0040825 = 0.01299.
     assert cpu.interval.ends == pytest.approx((math.exp(0.00701), math.exp(0.03299)), rel=1e-4)
     assert cpu.anchor == 1e-4
-    assert (instructions.metric, instructions.ratio, instructions.se) == (
-        "instructions", 1.005, 1e-4,
-    )  # fmt: skip
+    assert (instructions.ratio, instructions.se) == (1.005, 5e-6)
     # Who is first changes from duet to duet, of cases that share a server together.
-    assert sorted(instruments.first) == [False] * 4 + [True] * 4
+    assert sorted(first for _, first in instruments.duet_log) == [False] * 4 + [True] * 4
     # It is never known well enough, and is given up at five.
-    run(scattered := Given(), se=1e-6)
+    run(scattered := FakeInstruments(logs=LOGS), se=1e-6)
     assert len(scattered.duet_log) == 2 * 5
 
 

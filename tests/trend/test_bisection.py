@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from comparing import CPU, SAME, comparison_of, judged_case
-from detecting import recorded
 from duetbench.core.change import Cause, Commit, Release, Share
 from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding, PackageChange
 from duetbench.core.effects import Effects, KeptMemory, RequestEffect
@@ -32,7 +31,7 @@ from duetbench.judge.bisection import (
 from duetbench.judge.findings import of_effects, within_limit
 from duetbench.report.cause import commit_lines
 from observatory.trend.cause import blame
-from synthetic import make_case
+from synthetic import change_record, make_case
 
 
 @st.composite
@@ -229,7 +228,6 @@ def questions(items: int, culprits: int) -> int:
     return 1 + culprits * (1 + math.ceil(math.log2(items)) + 1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.integers(1, 40), st.integers(1, 9), min_size=1, max_size=4))
 def test_of_40_commits_all_that_did_something_are_found(does: dict[int, int]) -> None:
     """The largest first, by few questions; what did nothing is asked about before and after."""
@@ -299,7 +297,7 @@ def test_what_is_not_found_is_suspected_with_the_reason(
     cause = world.search("releases", packages, ["duets"])
     assert [named(share) for share in cause.shares] == shares
     assert (" ".join(cause.suspects), cause.reason) == (suspects, reason)
-    record = blame(recorded("open", 0.9, 20), cause)
+    record = blame(change_record(culprit=None, packages=()), cause)
     assert (record.culprit is None, record.shares) == (not shares, cause.shares)
     sentence = f"The cause is among {', '.join(cause.suspects)}: {reason}."
     assert record.remarks == sentence * bool(reason)

@@ -1,43 +1,111 @@
 """Detection: levels and steps in series that were made up, judged by duets that measure nothing."""
 
+import hashlib
 import math
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
-from anchored_files import of, ratio
 from bench import make_checkout
 from comparing import BETTER, OPEN, SAME, comparison_of, judged_case, measured
-from detecting import (
-    BUMPED,
-    COMMIT,
-    CPU,
-    FIRST,
-    MACHINE,
-    digest,
-    moved_at,
-    moves,
-    night_of,
-    ratios,
-    recorded,
-    run_of,
-    table,
-)
 from duetbench.core.comparison import INSTRUCTIONS, Comparison, PackageChange
 from duetbench.core.errors import HistoryError
-from duetbench.core.model import Verdict
+from duetbench.core.metrics import CPU
+from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change, SeriesName
+from observatory.store.change import Candidates, Change, SeriesName, StackState
+from observatory.store.change import Step as Candidate
 from observatory.store.points import Points
-from observatory.trend.candidates import detect, of_table, present, steps
+from observatory.trend.candidates import detect, figures_of, of_table, present, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
 from steps import Step
+from synthetic import a_file, change_record, of, ratio
+
+FIRST: Final = datetime(2026, 11, 1, 3, tzinfo=UTC)
+MACHINE: Final = "alpha-2c-000001"
+COMMIT: Final = "3f2a9c17" * 5
+BUMPED: Final = ["1"] * 20 + ["2"] * 6
+
+
+def run_of(number: int) -> str:
+    """Name of a night's run."""
+    return files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+
+
+def ratios(*pairs: tuple[int, float], scatter: float = 0.003) -> list[float]:
+    """So many points on each level, in turn a little above and below it."""
+    levels = [level for count, level in pairs for _ in range(count)]
+    return [level * math.exp(scatter * (-1) ** n) for n, level in enumerate(levels)]
+
+
+def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: Any) -> Points:
+    """A night against the anchor, by default without points, of the stack `current`."""
+    digest = hashlib.sha256(repr(sorted(packages.items())).encode()).hexdigest()
+    lock = StackRecord(name="current", digest=digest, packages=dict(packages))
+    fields: dict[str, Any] = {"when": when, "started": when, "commit": COMMIT, "stacks": (lock,)}
+    return a_file(1, id=id_, origin="night", machine=MACHINE, **{**fields, **changes})
+
+
+def digest(version: str) -> str:
+    """Digest of the lock in which granian has this version."""
+    (stack,) = night_of("x", FIRST, {"granian": version, "fastapi": "1"}).stacks
+    return stack.digest
+
+
+def locks() -> dict[str, StackState]:
+    """Both sides of a release of `granian`."""
+    digests = {"base": digest("1"), "head": digest("2")}
+    return {side: StackState(stack="current", digest=item) for side, item in digests.items()}
+
+
+def table(
+    figures: Mapping[str, Sequence[float]],
+    versions: Sequence[str],
+    metric: str = CPU,
+    error: float = 0.004,
+) -> Table:
+    """The nights of one machine: figures of each case, and versions of the stack's `granian`.
+
+    `error` is the standard error of the logarithms.
+    """
+    nights = []
+    for n, version in enumerate(versions):
+        cases = [of(case, ratio(values[n], error, 1, metric)) for case, values in figures.items()]
+        packages = {"granian": version, "fastapi": "1"}
+        when = FIRST + timedelta(days=n)
+        nights.append(night_of(run_of(n), when, packages, cases=tuple(cases)))
+    return Table("", "A", tuple(nights))
+
+
+def recorded(status: str, ratio: float, night: int, case: str = "x/a") -> Change:
+    """The record of a change of CPU per request."""
+    return change_record(
+        id=f"change-{night}-{case[2:]}",
+        status=status,
+        series=SeriesName(machine=MACHINE, case=case, metric=CPU),
+        when=FIRST + timedelta(days=night),
+        before_run=run_of(night - 1),
+        after_run=run_of(night),
+        **locks(),
+        ratio=ratio,
+        low=ratio * 0.99,
+        high=ratio * 1.01,
+        verdict=Verdict.WORSE if ratio > 1 else Verdict.BETTER,
+        packages=(),
+        culprit=None,
+    )
+
+
+def moves(*names: str) -> tuple[PackageChange, ...]:
+    """Packages that moved."""
+    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
@@ -106,10 +174,28 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
 
 
 def candidate_of(*moved: tuple[str, float], tries: int = 0) -> Change:
-    """A candidate of steps (case, ratio) of the core time."""
-    series = [SeriesName(machine=MACHINE, case=case, metric=CPU) for case, _ in moved]
-    ratios = [ratio for _, ratio in moved]
-    return moved_at(*series, ratios=ratios, packages=moves("granian"), tries=tries)
+    """A candidate of steps (case, ratio) of the core time, when the stack was renewed."""
+    place: dict[str, Any] = {"before_run": run_of(19), "after_run": run_of(20)}
+    place["when"] = FIRST + timedelta(days=20)
+    found = [
+        Candidate(
+            series=SeriesName(machine=MACHINE, case=case, metric=CPU),
+            ratio=ratio, strength=9.0, nights=(20, 6), **place,
+        )
+        for case, ratio in moved
+    ]  # fmt: skip
+    return Change(
+        id="20261121-current-abc123",
+        status="candidate",
+        verdict=Verdict.UNKNOWN,
+        base_commit=COMMIT,
+        head_commit=COMMIT,
+        packages=moves("granian"),
+        tries=tries,
+        **locks(),
+        **figures_of(tuple(found)),
+        **place,
+    )
 
 
 LARGER: Final = measured(Verdict.WORSE, 1.05, 1.045, 1.055)
@@ -251,11 +337,10 @@ def test_the_command_finds_hands_on_and_closes(step: Step) -> None:
         step.set(**{name: str(folder / name)})
     step.set(DUETBENCH_ROOT=str(root))
     file = folder / "candidates.json"
-    result = step("detect", "--output", file)
-    assert result.code == 0, result
+    heard = step.done("detect", "--output", file)
     actual = files.read(Candidates, file)
     assert actual.candidates
-    assert "closed: change-9-a: " in result.out
+    assert "closed: change-9-a: " in heard
     assert files.read(Change, root / "results/changes/change-9-a.json").status == "closed"
     assert f'["{MACHINE}"]' in (folder / "GITHUB_OUTPUT").read_text().splitlines()
     assert actual.candidates[0].id in step.summary

@@ -1,29 +1,32 @@
 """Locks by date: committed, found again, and measured against each other."""
 
 import hashlib
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bare import QUIET
-from comparing import duet
-from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Duet, PackageChange
 from duetbench.core.errors import HistoryError, UsageError
+from duetbench.core.metrics import CPU
 from duetbench.judge import causes, comparison
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import resolve
-from fake_sessions import SilentReporter, note_sessions
+from fake_sessions import FakeInstruments, SilentReporter, note_sessions
 from observatory.matrix.checkout import Checkout, lock_stacks
-from observatory.store.change import Change, SeriesName, StackState
+from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
+from synthetic import change_record
 from tiny_index import Index
+
+CASES = ["tiny/dependent/py3.14", "tiny/alone/py3.14"]
+NOW = datetime(2026, 2, 21, tzinfo=UTC)
 
 
 def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
@@ -36,8 +39,6 @@ def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
 def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose stack was locked at the end of January, in its only commit."""
     root = lay_out(tmp_path, monkeypatch)
-    declared = root / "apps" / "tiny" / "experiment.toml"
-    declared.write_text(declared.read_text().replace("quick", "nightly"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     assert beta_index.files
     lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
@@ -48,14 +49,19 @@ def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> 
 
 def between(commits: Sequence[str], base: StackState, head: StackState) -> Change:
     """A candidate: both cases moved between two locks of the stack."""
-    made = moved_at(
-        *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)
-          for name in ("alone", "dependent")),
+    place: dict[str, Any] = {"before_run": "a-night", "after_run": "another", "when": NOW}
+    series = (SeriesName(machine="m", case=case, metric=CPU) for case in CASES[::-1])
+    steps = (Step(series=s, ratio=1.05, strength=9.0, nights=(9, 6), **place) for s in series)
+    return change_record(
+        status="candidate",
+        steps=tuple(steps),
+        base=base,
+        head=head,
+        base_commit=commits[0],
+        head_commit=commits[1],
         packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
-    )  # fmt: skip
-    first, second = commits
-    update = {"base": base, "head": head, "base_commit": first, "head_commit": second}
-    return made.model_copy(update=update)
+        **place,
+    )
 
 
 @pytest.mark.real
@@ -93,32 +99,22 @@ def test_both_stacks_are_found_and_measured_as_they_were(
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    cases = [f"tiny/{name}/py3.14" for name in ("dependent", "alone")]
-    assert [pair.case.id for pair in session.sides.pairs] == cases
+    assert [pair.case.id for pair in session.sides.pairs] == CASES
     assert session.sides.untouched == 0
     for problem in session.seen.reasons.values():  # what one request does was looked at
         assert "expected an application, found module" in problem
-    assert actual.base.label == f"one of {run_of(19)}"
+    assert actual.base.label == "one of a-night"
     assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
-@dataclass
-class Ratios:
+class Ratios(FakeInstruments):
     """Instruments whose head takes as much longer as a version of `gamma` says."""
 
-    first: list[bool] = field(default_factory=list)
-
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        ((base, head),) = (pair.sides for pair in pairs)
-        self.first.append(head_first)
-        versions = [side.testbed.stacks["one"].packages for side in (base, head)]
+        (versions,) = ([p.testbed.stacks["one"].packages for p in pair.sides] for pair in pairs)
         assert all(item["wrap"][0] == item["core"][0] for item in versions)
-        grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
-        how: dict[str, Any] = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
-        return (duet(head.case.id, order=order, head_first=head_first, **how),)
-
-    def instructions(self, *_: object) -> str:
-        return "not counted"
+        self.logs = [math.log(1.05) * (versions[0]["gamma"] != versions[1]["gamma"])]
+        return super().duets(pairs, head_first=head_first, order=order)
 
 
 @pytest.mark.real
@@ -129,7 +125,8 @@ def test_a_release_is_found_between_two_locks(
 
     The locks between are resolved, and their sides really prepared.
     """
-    root, locks, ratios = lay_out(tmp_path, monkeypatch), list[str](), Ratios()
+    root, locks = lay_out(tmp_path, monkeypatch), list[str]()
+    ratios = Ratios(uncounted="not counted")
     file = root / "apps" / "pyproject.toml"
     file.write_text(file.read_text().replace('"alpha"', '"gamma", "wrap", "core"'))
     write(root, "apps/tiny/dependent.py", "import core, gamma, wrap\n\napp = core\n")
@@ -149,7 +146,7 @@ def test_a_release_is_found_between_two_locks(
     with pytest.raises(UsageError, match="same versions"):
         find(locks[0], locks[0])
     cause = find(*locks)
-    assert ratios.first[:4] in ([True, False] * 2, [False, True] * 2)
+    assert [first for _, first in ratios.duet_log][:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(item.package, item.previous, item.version) for item in share.releases] == [
         ("gamma", "1.0", "2.0")

@@ -73,30 +73,25 @@ def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
 
 
 @pytest.mark.real
-def test_a_shard_is_measured_as_planned(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan, sentence = bench.folder / "night.json", tmp_path / "told"
-    monkeypatch.setenv("GITHUB_OUTPUT", str(sentence))
-    monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
+def test_a_shard_is_measured_as_planned(bench: Bench) -> None:
+    plan, sentence = bench.folder / "night.json", bench.folder / "told"
+    bench.patch.setenv("GITHUB_OUTPUT", str(sentence))
+    bench.patch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
-    outcome = bench("observatory", "plan", "--profile", "quick", "--output", plan)
-    assert outcome.code == 0, outcome
+    bench.done("observatory", "plan", "--profile", "quick", "--output", plan)
     planned = files.read(NightPlan, plan)
     first = min(planned.shards, key=lambda shard: shard.machine == B)
     assert first.plan.cases[0].id == "badapps/right"
     assert '"shard":2' in sentence.read_text()
 
     words = ("observatory", "measure", "--plan", plan)
-    outcome = bench(*words, "--results", bench.results)
-    assert outcome.code == 0, outcome
+    bench.done(*words, "--results", bench.results)
     run = bench.saved_run()
     assert (run.night, run.shard, run.launches) == (planned.id, first.number, 1)
     assert [result.case for result in run.results] == list(first.plan.cases)
     others = tuple(shard for shard in planned.shards if shard != first)
     files.write(plan, planned.model_copy(update={"shards": others}))
-    outcome = bench(*words)
-    assert (outcome.code, "expected a shard of this machine" in outcome.err) == (2, True)
+    bench.refused("expected a shard of this machine", *words)
 
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,23 @@ from collections.abc import Mapping
 
 import pytest
 
+from duetbench.core.change import Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from observatory.store.points import Points
 from observatory.trend.levels import Rise
 from observatory.trend.releases import ReleaseEffect, Result, judged, levels
-from site_builds import FREE, JSON, RELEASES, release_points, table_of
+from sites import FREE, JSON, RELEASES, table_of
+from synthetic import a_file, of, ratio
 
 FIRST, SECOND, THIRD = RELEASES
+
+
+def release(number: int, cpu: float, se: float, free_se: float) -> Points:
+    """A version each day: its CPU per request, with the GIL, and no change without it."""
+    about = Release(package="fastapi", version=f"{number}", previous=f"{number - 1}")
+    cases = of(JSON, ratio(cpu, se)), of(FREE, ratio(1.0, free_se))
+    return a_file(number + 1, *cases, label=f"fastapi {number}", release=about)
 
 
 def results_of(*points: Points) -> Mapping[str, Result]:
@@ -33,10 +42,7 @@ def test_errors_of_two_releases_add_in_quadrature() -> None:
     half = 2.1009 * 0.005
     assert item.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
     assert item.verdict is Verdict.WORSE
-    swapped = effects(
-        release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
-        release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),
-    )
+    swapped = effects(release(1, 1.2, 0.004, 0.01), release(2, 1.0, 0.003, 0.01))
     assert swapped[JSON].ratio.estimate == pytest.approx(1 / 1.2)
     assert swapped[JSON].verdict is Verdict.BETTER
 
@@ -47,10 +53,7 @@ def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> 
     # Beyond the relevance floor of CPU.
     ratio = math.exp(sign * (math.log1p(0.002) + 2.6 * math.hypot(0.003, 0.003)))
     heights = [1.0] * 6 + [1.2**sign] * 6 + [1.2**sign * ratio]
-    files = [
-        release_points(f"{n}", f"{n - 1}", n + 1, gil=(level, 0.003), free=(1.0, 0.003))
-        for n, level in enumerate(heights)
-    ]
+    files = [release(n, level, 0.003, 0.003) for n, level in enumerate(heights)]
     alone, among = results_of(*files[-2:])["12"], results_of(*files)
     verdict = Verdict.WORSE if sign > 0 else Verdict.BETTER
     assert [effect.verdict for effect in alone.moved] == [verdict]
@@ -70,12 +73,8 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
     scatter = [0.004 * (-1) ** n for n in range(22)]
 
     def steps(*logs: float) -> dict[tuple[str, str, str], Rise]:
-        files = [
-            release_points(
-                f"{n}", f"{n - 1}", n + 1, gil=(math.exp(sign * log), 0.01), free=(1.0, 0.01)
-            )
-            for n, log in enumerate(logs)
-        ]
+        ratios = (math.exp(sign * log) for log in logs)
+        files = [release(n, ratio, 0.01, 0.01) for n, ratio in enumerate(ratios)]
         return levels(table_of(*files))
 
     small = [0.04 * (n >= 10) + more for n, more in enumerate(scatter)]

@@ -1,0 +1,434 @@
+"""GitHub: its API, one comment on a pull request and who may ask for it, and issues of changes."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bench import Done
+from comparing import WORSE, comparison_of, judged_case
+from duetbench.ci import comments
+from duetbench.ci.api import GitHub, ServiceError
+from duetbench.core.comparison import PackageChange
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Verdict
+from duetbench.host import files
+from fake_github import Table, zipped
+from foreign import comparison
+from observatory.github import issues, requests
+from observatory.store.change import Change, SeriesName
+from steps import BASE, BOT, HEAD, NEXT, TOKEN, Step
+from synthetic import change_record
+
+ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
+
+
+def test_long_lists_are_read_to_their_end(step: Step) -> None:
+    for index in range(230):
+        step.github.say(12, "alice", f"comment {index}")
+    with step.connected() as github:
+        result = github.get_all("/issues/12/comments")
+    assert [entry["body"] for entry in result] == [f"comment {index}" for index in range(230)]
+    assert step.requests("GET") == ["/issues/12/comments"] * 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "waits"),
+    [
+        # Full jitter: up to so many seconds.
+        ({"status": 503, "times": 3}, [(0, 1), (0, 2), (0, 4)]),
+        ({"cut": True, "times": 2}, [(0, 1), (0, 2)]),
+        # What GitHub asks for; a minute where it does not say how long.
+        ({"status": 429, "headers": {"Retry-After": "17"}}, [(17, 17)]),
+        (
+            {"status": 403, "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "46"}},
+            [(46, 46)],
+        ),
+        ({"status": 403, "body": {"message": "You hit a secondary rate limit."}}, [(60, 60)]),
+    ],
+)
+def test_what_may_pass_is_asked_again(
+    fault: dict[str, Any], waits: list[tuple[float, float]], step: Step
+) -> None:
+    step.patch.setattr("duetbench.ci.api.time.time", lambda: 1.0)
+    step.github.fail(method="POST", **fault)
+    with step.connected() as github:
+        github.send("POST", "/issues/12/comments", body="hello")
+    for wait, (least, most) in zip(step.waits, waits, strict=True):
+        assert least <= wait <= most
+    assert [comment["body"] for comment in step.comments()] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "valid token"), (403, "permissions"), (404, "check that it exists")]
+)
+def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step: Step) -> None:
+    """Lines that begin with `::` are commands to the runner; escape sequences to a terminal."""
+    message = "No\n::set-env name=PATH::evil\r\n\x1b[31m\u202eyes"
+    step.github.fail(status=status, body={"message": message, "errors": [{"field": "x"}, "odd"]})
+    with step.connected() as github, pytest.raises(ServiceError) as caught:
+        github.send("POST", "/issues/12/comments", body="hello")
+    text = str(caught.value)
+    assert (caught.value.status, text.isprintable(), step.waits) == (status, True, [])
+    for part in (f"GitHub answered {status} to POST", "No\\n::set-env name=PATH::evil", hint):
+        assert part in text
+
+
+def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
+    left = step.github.leave(7, "one", b"new")
+    with step.connected() as github:
+        assert github.download(f"/actions/artifacts/{left['id']}/zip", 3) == b"new"
+        with pytest.raises(ServiceError, match="expected at most 2 bytes, found more"):
+            github.download(f"/actions/artifacts/{left['id']}/zip", 2)
+    assert step.github.tokens_elsewhere == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set; a job of GitHub Actions has it"),
+        ({"GITHUB_API_URL": "http://example.org"}, "or http:// on this machine"),
+        ({"GITHUB_API_URL": "http://127.0.0.1.example.org"}, "or http:// on this machine"),
+    ],
+)
+def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> None:
+    """Before anything is sent; the token never travels unencrypted to another machine."""
+    with pytest.raises(UsageError) as caught:
+        GitHub({**ENVIRONMENT, **changes})
+    assert sentence in str(caught.value)
+    assert TOKEN not in repr(GitHub(ENVIRONMENT))
+
+
+RUN: Final = "https://github.com/owner/name/actions/runs/7"
+WORDS: Final = "https://owner.github.io/name/docs/glossary/"
+QUEUED: Final = requests.queued(HEAD, RUN)
+
+
+def told(step: Step, content: bytes | None) -> Done:
+    """Report what a machine has sent."""
+    if content is not None:
+        step.github.leave(7, "comparison", zipped({"comparison.json": content}))
+    step.set_event({"inputs": {"pr": "12", "base": BASE, "head": HEAD}})
+    return step("comment")
+
+
+def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
+    """One comment on the pull request, rewritten in place; others' with our hidden line stay."""
+    forged = f"{comments.marker(comments.KIND, {})}\nAll is fine, merge it"
+    others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
+    others.append(step.github.say(12, BOT, f"> {forged}"))
+    with step.connected() as github:
+        sentence = comments.publish(github, 12, comments.KIND, QUEUED)
+    assert sentence.startswith("created https://")
+    result = told(step, files.encode(comparison(WORSE)))
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("updated https://")
+    _, body = step.ours()
+    lines, head = body.splitlines(), "### ▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 % more CPU"
+    assert lines[1].startswith(head)
+    assert lines[-1].startswith(
+        f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · [what the words mean]({WORDS})."
+    )
+    assert step.summary.startswith(head)
+    assert step.requests("POST") == ["/issues/12/comments"]
+    patched = step.requests("PATCH")
+    assert told(step, None).out.startswith("unchanged")
+    assert step.requests("PATCH") == patched
+    assert [other["body"] for other in others] == [forged, forged, f"> {forged}"]
+    assert len(step.comments()) == 4
+
+
+def test_a_lost_answer_doubles_nothing(step: Step) -> None:
+    """The request is repeated, though it had arrived, and one comment stays."""
+    step.github.fail(method="POST", path="comments", after=True, cut=True)
+    assert told(step, files.encode(comparison(WORSE))).code == 0
+    assert (len(step.requests("POST")), len(step.comments())) == (2, 1)
+
+
+def test_without_a_usable_comparison_the_comment_says_why(step: Step) -> None:
+    sentence = "files: expected ['comparison.json']"
+    result = told(step, None)
+    assert (result.code, sentence in result.err) == (4, True)
+    (body,) = step.ours()
+    assert body.splitlines()[1] == "### duetbench: no result"
+    assert sentence in body.replace("\\", "")
+    assert f"```\n/bench {HEAD}\n```" in body
+
+
+_ACTIVE: Final = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")
+"""An element, or a link that is not ours, whose address was taken out: neither is escaped."""
+
+HOSTILE: Final = (
+    "@everyone #1 GH-2 &#64;team &commat;x https://evil.example www.evil.example "
+    "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![x](//evil.example) `code` "
+    "| cell | $(touch /tmp/owned) ${{ github.token }} --> \n::set-env name=X::y\n# title"
+)
+LINE: Final = HOSTILE.replace("\n", " ")
+"""In files, control characters are refused."""
+
+
+def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
+    """Reasons, package names and labels come from the machine on which other people's code ran."""
+    unknown = {"verdict": Verdict.UNKNOWN, "ratio": None, "low": None, "high": None, "why": LINE}
+    sent = comparison(
+        WORSE.model_copy(update=unknown),
+        packages=(PackageChange(stack=LINE, package=LINE, base=LINE, head=None),),
+        notes=(LINE,),
+        reproduce=LINE,
+    )
+    assert told(step, files.encode(sent)).code == 0
+    (body,) = step.ours()
+    lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
+    printed = "\n".join(lines).replace(RUN, "").replace(WORDS, "")
+    for message in (printed, requests.failed(HEAD, "", HOSTILE)):
+        for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
+            assert active not in message
+        assert "\n::" not in message
+        assert "everyone" in message
+        assert message.count("$") == message.count("<span>$</span>") > 1
+        assert not _ACTIVE.search(message)
+
+
+def test_a_report_always_fits() -> None:
+    """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
+    cases = [judged_case(f"x/{'long' * 40}{number}/py3.14", WORSE) for number in range(2000)]
+    message = comments.sign(comments.report(comparison_of(*cases)), HEAD, RUN, WORDS)
+    assert len(message) <= comments.LIMIT
+    assert message.startswith("### ▼ worse in 2000 of 2000 cases")
+    assert "the rest did not fit" in message
+    assert message.endswith("</sub>\n")
+
+
+def test_markers_survive_what_is_in_them() -> None:
+    """No value ends the hidden line early; what is no marker is none."""
+    line = comments.marker("issue", {"key": "a--> <b -- ---", "n": "3"})
+    assert (line.count("--"), line.count(">")) == (2, 1)
+    assert comments.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": "3"}
+    for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
+        assert comments.marker_values("issue", body) is None
+    assert comments.marker_values("comparison", line) is None
+
+
+# Who may ask.
+
+OLDER: Final = "d" * 40
+STRANGE: Final = "release/2.x#1?&%2e"
+
+
+@pytest.fixture(autouse=True)
+def people(step: Step) -> None:
+    """Alice may write, Rita may read, and nobody else is known."""
+    for login, permission in (("alice", "write"), ("ada", "admin"), ("rita", "read")):
+        step.github.permit(login, permission)
+
+
+def test_who_may_write_starts_a_comparison(step: Step) -> None:
+    """Of exactly the commit, with where it left its base as that is now; a placeholder before.
+
+    A branch's name is one part of an address, whatever it holds; and of hostile titles, branches
+    and comments nothing leaves the event.
+    """
+    hostile = "$(touch owned) `id` ${{ github.token }} <img src=x> @everyone\n::x::"
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(title=hostile, head={"sha": HEAD, "ref": hostile, "label": hostile})
+    pull["base"]["ref"] = STRANGE
+    step.github.merge_bases |= {STRANGE: OLDER, "main": NEXT}
+    event = step.comment(f"/bench {HEAD}\n{hostile}")
+    event["issue"]["title"] = event["repository"]["description"] = hostile
+    step.set_event(event)
+    result = step("slash")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "dispatched: the comparison was started\n"
+    inputs = {"pr": "12", "head": HEAD, "base": OLDER}
+    expected = {"workflow": "bench.yml", "ref": "main", "inputs": inputs}
+    assert step.github.dispatches == [expected]
+    (body,) = step.ours()
+    assert body.endswith(QUEUED.rstrip())
+    dispatch = "/actions/workflows/bench.yml/dispatches"
+    assert step.requests("POST") == ["/issues/12/comments", dispatch]
+    assert "dispatched" in step.summary
+    text = json.dumps([step.github.dispatches, step.ours(), step.summary])
+    for part in ("touch", "img", "everyone", "::x", "github.token"):
+        assert part not in text
+
+
+ASKED: Final = f"/bench {HEAD}"
+NO_COMMIT: Final = "refused: The request does not name a full commit"
+NO_COMMAND: Final = "ignored: the comment does not begin with /bench"
+NO_REQUEST: Final = "ignored: it is not a person's new comment on a pull request"
+STRANGER: Final = "refused: only people with write permission"
+UNGUARDED: Final = "refused: The environment `bench` has no required reviewers"
+
+REQUESTS: Final[list[tuple[str, str, Table, str]]] = [
+    # Comment, its author, what else is so, and what the verb says.
+    *((f"/bench {words}", "alice", {}, NO_COMMIT)
+      for words in ("main", HEAD[:39], f"{HEAD} --control", f"{HEAD};id")),
+    (ASKED, "alice", {"pull": {"head": {"sha": NEXT}}},
+     "refused: `aaaaaaaaaaaa` is not the head of this pull request"),
+    (ASKED, "alice", {"pull": {"state": "closed"}}, "refused: The pull request is not open."),
+    (ASKED, "alice", {"pull": {"base": {"sha": HEAD, "ref": "main"}}},
+     "refused: The commit is in the base branch already"),
+    (ASKED, "alice", {"environment": None}, UNGUARDED),
+    (ASKED, "alice", {"environment": {"protection_rules": [{"type": "wait_timer"}]}}, UNGUARDED),
+    *((ASKED, login, {}, STRANGER) for login in ("mallory", "rita")),
+    *((body, "alice", {}, NO_COMMAND)
+      for body in (f"> {ASKED}", f"\n{ASKED}", f"/benchmark {HEAD}")),
+    *((ASKED, "alice", {"event": event}, NO_REQUEST)
+      for event in ({"action": "edited"}, {"sender": {"login": "ada"}}, {"issue": {"number": 12}})),
+    *((ASKED, login, {}, NO_REQUEST) for login in (BOT, "../../../x")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "login", "more", "said"), REQUESTS)
+def test_nothing_starts_but_what_somebody_with_rights_has_reviewed(
+    body: str, login: str, more: Table, said: str, step: Step
+) -> None:
+    """Only the whole newest commit: a branch would be whatever is pushed next.
+
+    The answer quotes nothing but what to ask for; strangers get none, and of comments that are none
+    of our business nobody is even asked.
+    """
+    step.github.permit(BOT, "write")
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(more.get("pull", {}))
+    if "environment" in more:
+        step.github.resources["environments/bench"] = more["environment"]
+    step.set_event(step.comment(body, login) | more.get("event", {}))
+    result = step("slash")
+    assert (result.code, result.out[: len(said)]) == (0, said)
+    assert step.github.dispatches == []
+    if said.startswith("ignored"):
+        assert step.github.requests == []
+    if said.startswith("ignored") or said == STRANGER:
+        assert step.requests("POST") == []
+        return
+    (answer,) = step.ours()
+    assert f"### duetbench: not started\n\n{said.removeprefix('refused: ')}" in answer
+    hint = f"requests it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
+    possible = not {"state", "base"} & more.get("pull", {}).keys()
+    assert answer.count("/bench") == answer.count(hint) == possible
+
+
+@pytest.mark.parametrize(
+    ("fault", "answers"),
+    [
+        ({"method": "POST", "path": "dispatches", "status": 404}, 1),
+        ({"path": "permission", "status": 500, "times": -1}, 0),
+    ],
+)
+def test_what_could_not_be_started_is_not_left_queued(
+    fault: dict[str, Any], answers: int, step: Step
+) -> None:
+    step.comment(ASKED)
+    step.github.fail(**fault)
+    assert step("slash").code == 4
+    assert (step.github.dispatches, len(step.ours())) == ([], answers)
+    for body in step.ours():
+        assert "### duetbench: no result" in body
+        assert "The reason: it could not start." in body
+
+
+SITE: Final = "https://owner.github.io/name/"
+CASE: Final = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
+SERIES: Final = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_request")
+
+
+def record(name: str = "one", **more: Any) -> Change:
+    """A change of +3.1 % that granian 2.8.7 has caused."""
+    return change_record(id=name, **{"series": SERIES, "evidence": "x-compare-y", **more})
+
+
+def save(step: Step, *records: Change) -> Path:
+    for entry in records:
+        files.save(step.folder / "results", entry)
+    return step.folder / "results"
+
+
+def tell(step: Step, *records: Change) -> list[str]:
+    """Announce these records; what was said, one line each."""
+    result = step("announce", "--results", save(step, *records))
+    assert (result.code, result.err) == (0, "")
+    return result.out.splitlines()
+
+
+def test_an_issue_says_what_how_much_since_when_because_of_what_and_where(step: Step) -> None:
+    (line,) = tell(step, record())
+    (issue,) = step.github.issues
+    assert line == f"one: opened {issue['html_url']}"
+    title = "granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a JSON response from FastAPI"
+    assert issue["title"] == title
+    assert [label["name"] for label in issue["labels"]] == ["duetbench", "worse"]
+    evidence = f"[The evidence]({SITE}c/one/). It closes if the change is undone."
+    assert issue["body"].splitlines()[1:] == [f"**{title}**, for good.", "", evidence]
+    assert "one: opened" in step.summary
+    assert tell(step, record()) == ["no news"]
+    assert (step.github.issues, step.requests("PATCH")) == ([issue], [])
+
+
+def test_an_issue_closes_with_its_record_or_by_hand(step: Step) -> None:
+    """What was over before it was announced gets none; who closes it has seen it."""
+    fixed = record(status="closed", note="fixed in granian 2.8.8")
+    assert tell(step, fixed) == ["no news"]
+    assert tell(step, record(culprit=None))[0].startswith("one: opened")
+    (issue,) = step.github.issues
+    assert issue["title"].startswith("Unknown cause: A JSON response from FastAPI needs")
+    assert tell(step, fixed)[0].startswith("one: closed")
+    assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
+    assert "\nfixed in granian 2.8.8\n" in issue["body"]
+    assert tell(step, fixed) == tell(step, record()) == ["no news"]
+    assert len(step.github.issues) == 1
+
+
+def test_only_our_announcements_are_ours(step: Step) -> None:
+    """Whatever the list holds: others' copies of our text, pull requests, our own other issues."""
+    tell(step, record())
+    ours = step.github.issues.pop()
+    foreign = [
+        {**ours, "number": 1, "user": {"login": "mallory", "type": "User"}},
+        {**ours, "number": 3, "pull_request": {"url": "x"}},
+        {**ours, "number": 5, "body": f"Quoted:\n{ours['body']}"},
+    ]
+    step.github.fail(method="GET", path="issues$", status=200, body=foreign)
+    assert tell(step, record())[0].startswith("one: opened")
+    assert (len(step.github.issues), step.requests("PATCH")) == (1, [])
+
+
+def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
+    """The newest changes first; the rest the next time."""
+    step.patch.setattr(issues, "MOST", 3)
+    days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
+    results = save(step, *(record(f"change-{day.day}", when=day) for day in days))
+    result = step("announce", "--results", results)
+    opened = [line.partition(":")[0] for line in result.out.splitlines()]
+    assert opened == ["change-5", "change-4", "change-3"]
+    assert (result.code, step("announce", "--results", results).code) == (0, 0)
+    assert len(step.github.issues) == 5
+
+
+def test_one_broken_record_stops_no_other(step: Step) -> None:
+    results = save(step, record())
+    (results / "changes" / "broken.json").write_text("{}", "utf-8")
+    result = step("announce", "--results", results)
+    assert (result.code, len(step.github.issues)) == (1, 1)
+    assert "broken.json: expected a change record" in result.out
+    assert "broken.json" in step.summary
+
+
+def test_hostile_words_in_a_record_do_nothing() -> None:
+    bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
+    hostile = record(
+        note=bad,
+        method=bad,
+        culprit=None,
+        packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
+        others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
+    )
+    title, body = issues.text(hostile, SITE, {})
+    for part in ("@everyone", "#1", "](https://evil", "\n::"):
+        assert part not in body
+        assert part not in title
+    assert "\\<img" in body
+    assert "<img" not in body.replace("\\<img", "")

@@ -1,0 +1,5 @@
+"""What needs no package."""
+
+import asyncio
+
+app = asyncio

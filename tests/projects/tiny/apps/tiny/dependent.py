@@ -1,0 +1,5 @@
+"""What a release of the stack's only package may change."""
+
+import alpha
+
+app = alpha

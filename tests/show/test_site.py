@@ -1,0 +1,385 @@
+"""The site: its pages in words and figures, links, the same bytes, and what is odd."""
+
+import hashlib
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import sites
+from bench import PROJECT, Once
+from duetbench.core.comparison import Instructions, Missing
+from duetbench.core.errors import UsageError
+from duetbench.core.metrics import CPU
+from duetbench.host import files
+from duetbench.report.attribution import AttributionText
+from goldens import assert_golden
+from observatory.show import addresses
+from observatory.show.site import trends
+from observatory.show.site.pages import headline_case
+from observatory.show.site.site import Site
+from observatory.store.points import Points
+from observatory.trend.releases import judged
+from sites import ALONE, FREE, JSON, page
+from synthetic import a_file, attribution, of, ratio
+
+pytestmark = pytest.mark.long
+
+FASTAPI = addresses.release("fastapi", "0.11.0")
+PAGES = (
+    addresses.FRONT, addresses.PACKAGES, addresses.package("fastapi"), FASTAPI,
+    *(addresses.release(*key) for key in (("fastapi", "0.10.2"), ("granian", "2.8.7"))),
+    addresses.release("uvicorn", "0.50.0"), *map(addresses.case, (JSON, FREE, ALONE)),
+    addresses.SIDES, addresses.experiment("demo"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def texts(once: Once) -> Mapping[str, str]:
+    folder = once("world", sites.build_world)
+    return sites.texts(sites.gather_site(folder))
+
+
+def test_pages_read_as_they_did(texts: Mapping[str, str]) -> None:
+    """Without the head and the foot, which all have, and the questions of this checkout."""
+    parts = []
+    for address in PAGES:
+        text = sites.document(texts[address]).lines.partition("Search /\n")[2]
+        text = re.split(r"\nFigures are means|\nQuestions about the web stack", text)[0]
+        parts.append(f"=== {address}\n{text}")
+    assert_golden("site.txt", "\n\n".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        # 2.228 standard errors of 1 % (ten degrees of freedom).
+        (addresses.case(JSON), "1.250 × ±2.3 %"),
+        # Two of them, 2.228 · √2 · 1 % = 3.15 % of 1.25.
+        ("", "Compared with 1 Nov 2026: +25 % (21…29 %)"),
+        # 100 µs of the anchor times 1.2.
+        (FASTAPI, "100 µs 0.10.0 → 120 µs 0.11.0"),
+        # 1.2 and 1.1 are levels above what 2.228 · 0.4 and 2 % exclude.
+        (FASTAPI, "2 of 2 cases moved"),
+        (FASTAPI, "How sure: 5 measurements"),
+        # Of granian, fastapi 0.10.2 and the unknown release; uvicorn's gain and orjson are not.
+        ("", "3 slowdowns still there"),
+        (addresses.case(FREE), "2026-11-02 02-backfill-machine-2c-1 — no wheel"),
+        ("sides/", "10 % more memory , 2.1 % more CPU 21 Nov 2026"),
+    ],
+)
+def test_figures_are_those_worked_out_by_hand(
+    texts: Mapping[str, str], address: str, sentence: str
+) -> None:
+    assert sentence in sites.document(texts[address]).text
+
+
+def test_charts_have_every_night_and_mark_releases(texts: Mapping[str, str]) -> None:
+    def drawn(address: str) -> Any:
+        (config,) = re.findall(r'<script type="application/json">(.*?)</script>', texts[address])
+        (own,) = json.loads(config)["tables"]
+        return own
+
+    own = drawn(addresses.case(JSON))
+    first = own["metrics"][0]
+    assert (own["label"], first["name"], first["mean"]) == ("machine-2c", CPU, [1.0, 1.0, 1.25])
+    ends = (1.25 * math.exp(-0.02228), 1.25 * math.exp(0.02228))
+    assert (first["low"][2], first["high"][2]) == pytest.approx(ends, rel=5e-5)
+    free = drawn(addresses.case(FREE))
+    assert free["metrics"][0]["mean"] == [1.0, None, 1.0]
+    assert (free["note"], len(free["time"])) == (["", "no wheel", ""], 3)
+    line = drawn(addresses.package("fastapi"))
+    assert line["run"] == ["0.9.0", "0.10.0", "0.11.0"]
+    mark = line["changes"][0]
+    assert (mark["name"], mark["tone"], mark["href"]) == ("0.11.0", "worse", FASTAPI)
+    assert mark["time"] == line["time"][2]
+
+
+def test_changes_lead_to_their_stories_and_evidence(texts: Mapping[str, str]) -> None:
+    for name, to in (
+        ("20261120-granian-0", "p/granian/2.8.7/"),
+        ("20261117-current-0", f"{addresses.case(ALONE)}#20261117-current-0"),
+    ):
+        assert f'content="0; url=../../{to}"' in texts[addresses.change(name)]
+    evidence = "../../../cmp/20261119T120000Z-compare-bbbbbbbb/"
+    assert evidence in sites.document(texts["p/fastapi/0.10.2/"]).links
+    finding = "fastapi 0.11.0 needs 20 % more CPU (19…21 %) for a JSON response"
+    assert f'name="description" content="{finding}."' in texts[FASTAPI]
+
+
+def saved(folder: Path, *records: Any) -> Site:
+    for record in records:
+        files.save(folder / "results", record)
+    return sites.gather_site(folder)
+
+
+def test_a_release_that_could_not_be_measured_is_no_base() -> None:
+    first, second, third = sites.RELEASES
+    lost = tuple(Missing(case=case.case, reason="no wheel") for case in second.cases)
+    table = sites.table_of(first, second.model_copy(update={"cases": (), "missing": lost}), third)
+    assert {name: result.base.version for name, result in judged([table])[table].items()} == {
+        "0.11.0": "0.9.0"
+    }
+    assert [point.reason for point in table.points(JSON, CPU, range(3))] == ["", "no wheel", ""]
+
+
+def test_one_night_is_no_picture(tmp_path: Path) -> None:
+    site = saved(tmp_path, a_file(1, of(JSON, ratio(1.0))))
+    assert headline_case(site) == ""
+    assert "A chart needs two nights." in page(site).text
+
+
+def test_it_says_what_to_type_as_the_readme_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the repository is not known, no address is made up."""
+    (tmp_path / "results").mkdir()
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    text = page(sites.gather_site(tmp_path)).text
+    assert "duetbench compare HEAD~1 \\ --app" in text
+    assert "uvx" not in text
+    monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/duetbench")
+    text = page(sites.gather_site(tmp_path)).text
+    output = re.search(r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", text)
+    assert output is not None
+    readme = (PROJECT / "README.md").read_text("utf-8")
+    assert output[1] == "uvx --from git+https://github.com/OWNER/duetbench"
+    assert f"$ duetbench {output[2]} {output[3]} " in readme
+
+
+def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:
+    """The year of its picture, and the release that did most of it."""
+    readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
+    ((package, version, size),) = re.findall(r"; (\w+) ([\d.]+) alone added (\d+) %", readme)
+    assert round(100 * reference_site.quotes[package, version].ratio.estimate - 100) == int(size)
+    case = headline_case(reference_site)
+    finding = trends.year(reference_site, case, reference_site.cases[case][0])[1]
+    assert str(finding).partition(" than ")[0] + " than a year ago" in readme
+
+
+def test_an_experiment_answers_its_question_by_the_reference_results(reference_site: Site) -> None:
+    experiment = page(reference_site, "x/asgi-wsgi/")
+    for part in (
+        "With everything else still, what do throughput",
+        "0.7 to 0.9 0.796 0.851 (0.811…0.894) holds : by 6 duets on epyc-2c-102dbd, 2026-11-27",
+        "published 30,415/s",
+    ):
+        assert part in experiment.text
+    assert "../../cmp/20261127T024548Z-compare-d2253892/" in experiment.links
+
+
+def test_an_experiment_without_figures_says_so(texts: Mapping[str, str]) -> None:
+    text = sites.document(texts["x/contention/"]).text
+    assert "Not measured yet." in text
+    assert "not measured : no figures" in text
+
+
+def test_an_attribution_says_what_moved_and_nothing_where_nothing_did() -> None:
+    """8,000 of 100,000; 119 of 80,000 are within what counts repeat by."""
+    actual = AttributionText(attribution())
+    assert actual.cause == (
+        "Headers.copy (new) adds 8.0 % of a request: starlette/data.py:5, starlette."
+    )
+    check, send = (row.model_copy(update={"caller": None}) for row in attribution().rows[3:5])
+    rows = [
+        row.model_copy(update={"base": base, "head": head, "state": state})
+        for row, base, head, state in (
+            (check, 3_000, 0, "went"),
+            (send, 15_000, 14_000, "both"),
+            (send, 15_000, 16_000, "both"),
+        )
+    ]
+    assert [
+        f"{item.function} {item.effect}" for item in AttributionText(attribution(rows=rows)).rows
+    ] == [
+        "old_check (gone) saves 3.0 % of a request",
+        "send itself does 1.0 % of a request less",
+        "send itself does 1.0 % of a request more",
+    ]
+    still = Instructions(base=80_000, head=80_119, spread=0.0015)
+    actual = AttributionText(attribution(instructions=still, rows=()))
+    assert actual.headline == (
+        "a/b: instructions per request did not move (counts repeat within 0.15 %)."
+    )
+    assert actual.cause == "No function is named: none moved by 0.50 % of a request or more."
+
+
+@pytest.fixture(scope="module", params=["reference", "world"])
+def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
+    """The site of the committed results, and of a small world."""
+    if request.param == "world":
+        return once("world", sites.build_world) / "site"
+    fill = partial(sites.build_of, reference_results)
+    return once("built-reference", fill) / "site"
+
+
+def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
+    assert len(sites.documents(site)) > 20
+    assert list(sites.dead_links(site)) == []
+
+
+def test_every_case_of_a_trend_and_comparison_has_its_page(site: Path) -> None:
+    results = site.parent / "results"
+    names = [addresses.comparison(path.stem) for path in (results / "comparisons").glob("*.json")]
+    for path in files.paths(Points, results):
+        document = json.loads(path.read_bytes())
+        known = [] if document["release"] else document["cases"]
+        names += [addresses.case(case["case"]) for case in known]
+    assert names
+    assert [name for name in names if not (site / addresses.file(name)).is_file()] == []
+
+
+@pytest.mark.parametrize("kind", ["nothing", "hostile"])
+def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
+    tmp_path: Path, kind: str
+) -> None:
+    site = getattr(sites, kind)(tmp_path)
+    if kind == "nothing":
+        for name, sentence in {
+            "": "Nothing has been measured yet.",
+            "p/": "No release has been measured alone yet.",
+            "sides/": "No two ways have been compared yet.",
+        }.items():
+            assert sentence in (site / name / "index.html").read_text("utf-8")
+    assert list(sites.dead_links(site)) == []
+    for name, document in sites.documents(site).items():
+        assert document.text, name
+        named = ((a.get("http-equiv"), a.get("content")) for _, a in document.tags)
+        policy = [str(text) for name_, text in named if name_ == "Content-Security-Policy"]
+        assert len(policy) == 1, name
+        alone = name.startswith("cmp/")  # one file, without scripts
+        assert policy[0].startswith("default-src 'none'" if alone else "default-src 'self'"), name
+        for tag, attrs in document.tags:
+            assert tag not in {"iframe", "object", "embed", "base"}, name
+            assert alone or tag != "style", name
+            assert not [key for key in attrs if key.startswith("on") or key == "style"], name
+            if tag == "script" and attrs.get("type") != "application/json":
+                assert "/static/" in f"/{attrs['src']}", name
+
+
+def test_the_same_results_give_the_same_bytes_whatever_was_there(tmp_path: Path) -> None:
+    def digests(site: Path) -> dict[str, str]:
+        paths = (path for path in site.rglob("*") if path.is_file())
+        return {
+            path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in paths
+        }
+
+    shutil.copytree(sites.WORLD / "runs", tmp_path / "results" / "runs")
+    newest = max(tmp_path.rglob("*-nightly-*.json"))
+    sites.build_site(tmp_path)
+    newest.unlink()
+    cut = tmp_path / "site" / addresses.file(addresses.experiment("asgi-wsgi"))
+    cut.write_bytes(cut.read_bytes()[:100])
+    for folder in ("site", "elsewhere"):
+        sites.build_site(tmp_path, folder)
+    assert digests(tmp_path / "site") == digests(tmp_path / "elsewhere")
+    assert not (tmp_path / "site" / "runs" / newest.name).exists()
+    assert list(sites.dead_links(tmp_path / "site")) == []
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    precious = tmp_path / "site" / "data" / "thesis.txt"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("years of work")
+    with pytest.raises(UsageError, match="expected an empty folder, or a site"):
+        sites.build_site(tmp_path)
+    assert precious.read_text() == "years of work"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="found a file"):
+        sites.build_site(tmp_path, "file")
+
+
+NUMBER: Final = r"[\d,]+(?:\.\d+)?"
+ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) (?:%|kB)")
+FACTORS: Final = re.compile(rf"({NUMBER})…({NUMBER})×")
+SIZES: Final = re.compile(
+    rf"{NUMBER} % (?:higher|lower|faster|slower|more|less|fewer|longer|shorter)"
+    rf"|{NUMBER} times as (?:high|many|much|fast)|ratio of {NUMBER}"
+)
+"""A size in a sentence."""
+VERDICT: Final = re.compile(r'<p class="says">.*?</p>')
+STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not |cannot )")
+"""What an article states, and whether it holds here."""
+BORNE: Final = re.compile(
+    rf"^(?: CPU to import the application|(?: [\w.]+){{0,4}}) ?"
+    rf"\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*"
+    rf"|exact to ±{NUMBER} %)\)"
+    r"| (?:on|and) .*\(medians\)"
+)
+"""What has to follow it, or what there is more of: its interval, or that there is none."""
+
+
+def pages(site: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(site.rglob("*.html")):
+        yield path.relative_to(site).as_posix(), path.read_text("utf-8")
+
+
+def elements(html: str, *tags: str) -> Iterator[str]:
+    """The texts of these elements."""
+    for tag in tags:
+        for part in re.findall(rf"<{tag}(?![a-z])[^>]*>.*?</{tag}>", html, re.DOTALL):
+            yield sites.document(part).text
+
+
+def excludes_no_change(text: str) -> bool:
+    """Whether the last interval of a row excludes "no change"."""
+    if factors := FACTORS.findall(text):
+        low, high = map(float, factors[-1])
+        return not low <= 1 <= high
+    *_, ends = ENDS.findall(text) or [("-1", "1")]
+    low, high = (float(end.replace("−", "-").replace(",", "")) for end in ends)
+    return not low <= 0 <= high
+
+
+def test_no_page_says_more_than_its_intervals(site: Path) -> None:
+    """No row; and in a sentence `21 % lower` is followed by `(19…23 %)`, or why there is none."""
+    wrong = []
+    for name, html in pages(site):
+        moved = re.findall(
+            r'<tr(?:(?!</tr>).)*class="verdict v-(?:worse|better).*?</tr>', html, re.S
+        )
+        texts = [sites.document(row).text for row in moved]
+        wrong += [f"{name}: {text}" for text in texts if not excludes_no_change(text)]
+        # The verdict of a comparison is one line; the intervals are below it.
+        compared = name.startswith("cmp/")
+        for part in elements(VERDICT.sub("", html) if compared else html, "p", "li"):
+            text = STATEMENT.sub("", part)
+            wrong += [
+                f"{name}: {text}"
+                for actual in SIZES.finditer(text)
+                if not BORNE.match(text[actual.end() :])
+                if not (compared and text[: actual.start()].endswith(("▲ ", "▼ ")))
+            ]
+    assert wrong == []
+
+
+QUOTED: Final = re.compile(
+    r'<b class="quoted [^>]*data-release="([^"]+)"[^>]*>'
+    r"([\d.]+)(?: | |&nbsp;)(?:%|times) (more|fewer|less|the|longer|shorter)[^<]*</b>"
+)
+FINDING: Final = re.compile(
+    r"(?<![\w.])([a-z][\w-]* \d[\w.]*)(?: with [\w-]+ [\d.]+)?"
+    r" (?:needs|takes|serves|has a) ([\d.]+)(?: %| times) (more|fewer|less|longer|shorter)"
+)
+"""A release that does something: `fastapi 0.142.0 needs 20 % more`."""
+
+
+def test_no_release_has_two_sizes(site: Path) -> None:
+    """Lists, titles, pages, the search: one size each, wherever a release has one."""
+    sizes: dict[str, set[tuple[str, str]]] = {}
+    texts = [*(html for _, html in pages(site))]
+    texts.append((site / "search.json").read_text("utf-8"))
+    for text in texts:
+        actual = QUOTED.findall(text) + FINDING.findall(text.replace("&nbsp;", " "))
+        for release, *size in actual:
+            sizes.setdefault(release, set()).add((size[0], size[1]))
+    assert {release: many for release, many in sizes.items() if len(many) > 1} == {}
+    released = {path.parent.relative_to(site / "p") for path in site.glob("p/*/*/index.html")}
+    assert {" ".join(path.parts) for path in released} == sizes.keys()
