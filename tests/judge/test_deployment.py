@@ -405,8 +405,10 @@ def test_each_duet_has_another_pair_of_copies(
     python = tmp_path / "environment" / "bin" / "python"
     python.symlink_to(tmp_path / "python3.14")
     both = both_in(python, tmp_path / "python3.14")
+    others = (replace(each, case=make_case("a/b/py3.14", workers=2)) for each in both)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rotation = Rotation(copies=3)
+    rotation.turn(*others)  # which have turns of their own
     turns = [rotation.turn(*both) for _ in range(6)]
     used = [tuple(item.pythons["current", "3.14"] for item in turn) for turn in turns]
     base, head = zip(*used, strict=True)
