@@ -228,7 +228,9 @@ def pairs(
 
 
 @pytest.mark.real
-def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[BothSides]]) -> None:
+def test_both_sides_of_a_repository_are_compared(
+    pairs: Callable[..., Sequence[BothSides]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Times, ids and what a process has once differ on equal sides: they are no difference."""
     seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"))
     assert not seen.reasons
@@ -245,6 +247,10 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[B
     (actual,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = actual.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+    monkeypatch.setattr(effects, "PATIENCE", 0.5)
+    slow = ITEMS.replace("def find():", "def find():\n    time.sleep(60)")
+    (words,) = effects.observe(pairs(ITEMS, slow)).endless.values()
+    assert words.startswith("an answer without end: more than 0.5")
 
 
 # Of two applications at once the second cannot lock a file: it fails, or does more each other time.
