@@ -133,7 +133,10 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
     git(root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next/2")
     git(root, "update-ref", "refs/remotes/origin/next/2", left)
     git(root, "branch", "--force", "master", "feature")
-    assert left_main(root) == left
+    assert preparation.where_left_main(root, head).label == f"{left[:8]} (main)"
+    git(root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/gone")
+    with pytest.raises(UsageError, match="of the branches gone, origin/gone to compare with"):
+        left_main(root)
 
 
 def named(root: Path, words: Sequence[str], scope: Scope) -> Sides:

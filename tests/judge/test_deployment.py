@@ -18,12 +18,9 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
-from duetbench.effects import difference
-from duetbench.host import files
 from duetbench.judge import affected, preparation
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
@@ -192,51 +189,7 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
         assert actual.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
 
 
-TURNS = """\
-import os
-
-def find(path):
-    sum(range(int(os.environ["TURNS"])))
-    return path.encode()
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.real
-def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
-    """More work by a variable is more core time, and no loss; a server refuses in its words."""
-    # What requests do takes seconds to observe, and is shown elsewhere.
-    bench.patch.setattr(difference, "observe", lambda *_, **__: difference.Observations())
-    commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
-    app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
-    words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"
-    out = bench.folder / "found.json"
-    result = bench("compare", *app, *words.split(), "--budget", "16s", "-o", out)
-    assert (result.code in {0, 3}, result.err) == (True, ""), result
-    actual = files.read(Comparison, out)
-    (case,) = actual.cases
-    ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
-    assert ratios, result
-    assert min(ratios) > 1.5, result
-    labels = actual.base.label, actual.head.label
-    assert labels == ("env.TURNS=0", "env.TURNS=20000, arg=--access-log")
-    assert (case.case.env, case.case.server_args) == ({"TURNS": "20000"}, ("--access-log",))
-    assert actual.reproduce.startswith(f"duetbench compare {words} ")
-    for word, code in (("--nonsense", 3), ("--port=1", 2)):
-        result = bench("run", *app, "--with", f"arg={word}", "--launches", "1")
-        assert (result.code, word in result.out + result.err) == (code, True), result
-        assert ("No such option" in result.out) == (code == 3)
-
-
-def functions(number: int) -> str:
-    """A module of so many functions."""
-    return "\n\n".join(
-        f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
-        for n in range(number)
-    )
-
-
-FEW = functions(40)
+FEW = "\n\n".join(f"def f{n}(a):\n    return {{'k{n}': a + {n}}}" for n in range(40))
 WEB = asgi(
     """\
 import json
@@ -315,25 +268,6 @@ def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.real
-def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
-    """Whose head had its modules compiled, and its base had not, had half the memory."""
-    commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
-    out = bench.folder / "found.json"
-    words = "HEAD HEAD --control --app much.web:app --path /one --with connections=8 --budget 18s"
-    result = bench("compare", *words.split(), "-o", out)
-    assert result.code in {0, 3}, result
-    actual = files.read(Comparison, out)
-    assert not any(finding.moved for finding in actual.findings), result.out
-    (case,) = actual.cases
-    duets = [duet for duet in case.duets if duet.base]
-    assert duets, result
-    for each in duets:
-        assert each.head["pss_steady"] == pytest.approx(each.base["pss_steady"], rel=0.02)
-    assert not git(much, "status", "--porcelain")
-
-
-@pytest.mark.thorough
-@pytest.mark.real
 def test_without_a_load_generator_there_is_all_that_needs_none(
     shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,8 +339,10 @@ def test_each_duet_has_another_pair_of_copies(
     python = tmp_path / "environment" / "bin" / "python"
     python.symlink_to(tmp_path / "python3.14")
     both = both_in(python, tmp_path / "python3.14")
+    others = (replace(each, case=make_case("a/b/py3.14", workers=2)) for each in both)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rotation = Rotation(copies=3)
+    rotation.turn(*others)  # which have turns of their own
     turns = [rotation.turn(*both) for _ in range(6)]
     used = [tuple(item.pythons["current", "3.14"] for item in turn) for turn in turns]
     base, head = zip(*used, strict=True)

@@ -100,6 +100,8 @@ SHOWN = "head's answer differs, {} → {} bytes ({})".format
          "head answers $.n = 6 instead of 5"),
         (pages({"id": 1}, {"id": 2}), pages({"id": 3}, {"id": 4}), None),
         (pages([1], [1, 2]), pages([1, 2, 3], [1]), None),  # rows that come and go
+        (pages({"a": 1}, {"a": 1, "b": 2}), pages({"a": 2}, {"a": 2, "b": 2}), None),
+        (pages(b"\x89P", b"\x89PN"), pages(b"\x89PNG", b"\x89PNG\0"), None),
         (pages("at 1\nx", "at 2\nx"), pages("at 3\nx", "at 4\nx"), None),
         (pages("at 1\nx", "at 2\nx"), pages("at 3\ny", "at 4\ny"),
          'head answers line 2: "y" instead of "x"'),
@@ -226,7 +228,9 @@ def pairs(
 
 
 @pytest.mark.real
-def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[BothSides]]) -> None:
+def test_both_sides_of_a_repository_are_compared(
+    pairs: Callable[..., Sequence[BothSides]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Times, ids and what a process has once differ on equal sides: they are no difference."""
     seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"))
     assert not seen.reasons
@@ -243,6 +247,10 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[B
     (actual,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = actual.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+    monkeypatch.setattr(effects, "PATIENCE", 0.5)
+    slow = ITEMS.replace("def find():", "def find():\n    time.sleep(60)")
+    (words,) = effects.observe(pairs(ITEMS, slow)).endless.values()
+    assert words.startswith("an answer without end: more than 0.5")
 
 
 # Of two applications at once the second cannot lock a file: it fails, or does more each other time.
@@ -305,7 +313,9 @@ def test_a_leak_is_what_two_processes_keep_with_the_larger_size(
         KeptMemory(course=course, bytes=amount if course != "none" else 0, requests=40)
         for course, amount in zip(courses, (115, 228), strict=True)
     )
-    item, two = (replace(activity(), kept=kept) for kept in (first, second))
+    item, two = (replace(activity(), kept=kept, loaded=["a.py"]) for kept in (first, second))
     for joined in (item.with_(two), two.with_(item)):
         assert joined.kept is not None
         assert joined.kept.bytes == size
+    assert item.with_(replace(two, loaded=["b.py"])).loaded == ("a.py", "b.py")
+    assert item.with_(replace(two, loaded=None)).loaded is None

@@ -83,6 +83,10 @@ def test_a_figure_is_students_with_the_shipped_scatter() -> None:
     seen = math.log1p(0.002) + half + 0.8960 * math.sqrt(2e-4 / 6)
     assert actual.detectable == pytest.approx(math.expm1(seen), rel=1e-4)
     assert actual.n == 6
+    # Of a metric whose scatter is not shipped, at least that of rounding: t(3) is 3.1824.
+    alike = rule.weigh(np.zeros(4), "response_p50", 0.05)
+    assert alike is not None
+    assert alike.sample.reach == pytest.approx(3.1824 * 4e-4 / math.sqrt(4), rel=1e-4)
 
 
 def test_the_rate_is_corrected_for_all_pairs_of_case_and_metric() -> None:
@@ -148,7 +152,7 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
 
 
 def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
-    """Half as many again as sixty are tried, and then the case is given up."""
+    """Half as many again as sixty usable ones are tried, and then the case is given up."""
     quicker = [duet(CASE.id, {CPU: 2.0}, head_flags=[UNSTEADY])] * 90
     assert wants(*quicker[:89])
     assert not wants(*quicker)
@@ -156,6 +160,10 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     assert (actual.verdict, actual.ratio) == (Verdict.UNKNOWN, None)
     assert actual.n == 0
     assert (actual.why, actual.lack) == ("none of 90 pairs was usable: not_steady", "quiet")
+    scattered = duets(CASE.id, CPU, around(0.0, 60, 0.3))
+    assert wants(*scattered[:59])
+    assert not wants(*scattered)
+    assert [judged(*scattered[:n])[CPU].lack for n in (59, 60)] == ["time", "samples"]
 
 
 LATE: Final = Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")

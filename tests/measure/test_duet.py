@@ -18,6 +18,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
+from duetbench.judge.duet_loop import duet_seconds
 from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.load import duet, launch, oha, server
 from duetbench.load.loads import below_saturation, duet_load, in_time
@@ -246,6 +247,8 @@ def test_loads_of_a_duet() -> None:
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
+    # One request of each side before and after, two of the warm-up, and four turns at the end.
+    assert duet_seconds(slow) == pytest.approx((0.5 + 2 * 0.25, 4 * 1 + 2 * 1 + 3.3 + 0.1 + 4 * 1))
     for rate, output, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
         load = {"rate": rate, "duration": output}
         paced = quick.model_copy(update={"load": quick.load.model_copy(update=load)})

@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -316,6 +317,8 @@ def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.Monkey
     kept = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str)
     assert kept is not None
     assert (kept["course"], kept["bytes"], kept["place"]) == ("none", 0.0, "")
+    # Of requests that take 6 ms as many are made as there is time for.
+    assert memory.kept(lambda: time.sleep(0.006), 1, 0.4, str) is not None
 
 
 def test_blocks_that_come_now_and_then_are_no_table() -> None:
@@ -403,6 +406,10 @@ SEEN: Final = {
         TRIGGER, f"{EXECUTE}\n{EXECUTE}\n".format(1, 2)
         + "list(db.execute('-- name: books\\nselect id from book'))",
         {"sql": [(UPDATE, 2), ("select id from book", 1)]}),
+    # Whose plan is not known.
+    "texts of another kind": (
+        f"{DATABASE}\ndb.text_factory = int", "list(db.execute('select id from book'))",
+        {"sql": [("select id from book", 1)]}),
     "a script": (TRIGGER, f"db.executescript({SCRIPT!r})", {"sql": [(UPDATE, 4)]}),
     **{module: (REDIS.format(module), COMMANDS, {"cache": [("GET", 2), ("TTL", 1)]})
        for module in ("redis.connection", "redis.asyncio.connection", "aioredis.connection")},

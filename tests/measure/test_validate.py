@@ -95,9 +95,13 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     # 128 * 0.95 = 121.6 and 128 * 1.05 = 134.4
     (FlagName.IMPOSSIBLE, facts({"in_flight": 121.5}), "expected 128 requests in flight"),
     (FlagName.IMPOSSIBLE, facts({"in_flight": 134.5}), "found 134.50"),
+    # 0.1 ms an answer, and a pause of 50 µs at most.
+    (FlagName.IMPOSSIBLE, facts({**taking(1e-4), "in_flight": 0.49}, case=case(ONE, 0.0)),
+     "expected 1 requests in flight"),
     # 12,800 * 1.01 = 12,928
     (FlagName.IMPOSSIBLE, facts({"throughput": 12_929}), "at most 12,800/s, the ceiling"),
     (FlagName.IMPOSSIBLE, facts({"response_min": 0.0089}), "the floor"),
+    (FlagName.IMPOSSIBLE, paced({"service_min": 0.18}, PACED, 0.19), "the floor"),
     (FlagName.IMPOSSIBLE, facts({"throughput": math.nan}), "found nan"),
     (FlagName.IMPOSSIBLE, facts({"server_cores": 1.06}), "not above the server's cores"),
     (FlagName.LOAD_FAILED, facts({"client_cores": 0.95}), "found 0.95"),

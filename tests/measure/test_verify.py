@@ -163,6 +163,7 @@ def test_every_answer_counts(
         (b'[{"error": "an item may tell one"}]', False),
         (b"<title>Orders</title><p>Error rates", False),
         (b"error", False),
+        (b"\xff error", False),
     ],
 )
 def test_a_body_that_calls_itself_an_error_is_recognised(body: bytes, error: bool) -> None:

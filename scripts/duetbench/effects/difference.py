@@ -351,8 +351,6 @@ def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:
 
     lines, fewer = lines_of(more), lines_of(less)
     difference, times = by_function(lines) - by_function(fewer), lines.total() - fewer.total()
-    if not difference:
-        return ""
     function = min(difference, key=lambda name: abs(difference[name] - times))
     own = [line for line in lines if line.rpartition(":")[0] == function]
     return min(reversed(own), key=lambda line: abs(lines[line] - times))

@@ -72,9 +72,7 @@ def _ask_psycopg(cursor: Any, query: Any, params: Any) -> str:
     converted.convert(query, params)
 
     def run(statement: str) -> Iterable[Any]:
-        result = connection.exec_(statement.encode())
-        if result.error_message:
-            raise ValueError(result.error_message)
+        result = connection.exec_(statement.encode())  # without rows, if it fails
         return [result.get_value(row, 0).decode() for row in range(result.ntuples)]
 
     return _ask(run, converted.query.decode(), connection.transaction_status)

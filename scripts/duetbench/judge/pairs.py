@@ -80,7 +80,7 @@ class CaseDuets:
     """
 
     def __init__(self, case: Case, mode: Mode = Mode.TOGETHER) -> None:
-        self.case, self.mode, self.waits = case, mode, False
+        self.case, self.mode = case, mode
         self.seen: Effects | None = None
         self.counts: Instructions | str | None = None
         self.all: list[Duet] = []

@@ -51,7 +51,7 @@ class Sample:
     def interval(self) -> Interval:
         """The ratio with its 95 % interval by Student's t."""
         ends = math.exp(self.mean - self.reach), math.exp(self.mean + self.reach)
-        return Interval(math.exp(self.mean), *ends, self.n)
+        return Interval(math.exp(self.mean), *ends)
 
     def detectable(self, floor: float, alpha: float = RATE) -> float:
         """Return the smallest relative change that as many duets with such scatter would detect.
