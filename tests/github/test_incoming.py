@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from duetbench.ci import archives, proposals
-from duetbench.core.change import Cause, Commit, Release
-from duetbench.core.comparison import Comparison, Missing, PackageChange
+from duetbench.core.change import Cause, Commit
+from duetbench.core.comparison import Comparison, Missing, PackageChange, Release
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Run
 from duetbench.host import files

@@ -13,8 +13,8 @@ from comparing import WORSE
 from duetbench.ci import actions, proposals
 from duetbench.ci.actions import NONE
 from duetbench.cli import pull_request
-from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.change import Cause
+from duetbench.core.comparison import Comparison, PackageChange, Release
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
 from fake_github import run_of_pull, zipped

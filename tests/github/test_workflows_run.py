@@ -13,8 +13,7 @@ import pytest
 from acting import TOKEN, Outcome, Stage, actionlint, load, need, zizmor
 from bench import PROJECT
 from duetbench.cli import init
-from duetbench.core.change import Release
-from duetbench.core.comparison import PackageChange
+from duetbench.core.comparison import PackageChange, Release
 from duetbench.core.errors import HistoryError
 from duetbench.host import files
 from duetbench.host.git import ask, ask_or_none

@@ -7,8 +7,8 @@ from typing import Any
 
 from corpus import record
 from duetbench.app.testbed import Testbed
-from duetbench.core.change import Release, Share
-from duetbench.core.comparison import Attribution, Finding
+from duetbench.core.change import Share
+from duetbench.core.comparison import Attribution, Finding, Release
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU
 from duetbench.core.model import (

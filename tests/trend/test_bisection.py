@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comparing import CPU, SAME, comparison_of, judged_case
-from duetbench.core.change import Cause, Commit, Release, Share
-from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding, PackageChange
+from duetbench.core.change import Cause, Commit, Share
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding, PackageChange, Release
 from duetbench.core.effects import Effects, KeptMemory, RequestEffect
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import Verdict

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from duetbench.core.change import Release
+from duetbench.core.comparison import Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from observatory.store.points import Points

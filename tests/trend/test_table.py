@@ -9,8 +9,7 @@ import pytest
 
 import synthetic
 from bench import PROJECT
-from duetbench.core.change import Release
-from duetbench.core.comparison import Missing
+from duetbench.core.comparison import Missing, Release
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag
 from duetbench.core.units import Interval

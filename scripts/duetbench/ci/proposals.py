@@ -12,8 +12,8 @@ from packaging.version import InvalidVersion, Version
 
 from duetbench.ci import archives, comments
 from duetbench.ci.archives import Files, reason
-from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import SIDES, Comparison, PackageChange
+from duetbench.core.change import Cause
+from duetbench.core.comparison import SIDES, Comparison, PackageChange, Release
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact
 from duetbench.core.text import printable

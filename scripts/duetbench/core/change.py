@@ -4,20 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from duetbench.core.comparison import Finding
+from duetbench.core.comparison import Finding, Release
 from duetbench.core.model import Artefact, Frozen, Many
 from duetbench.core.units import Interval
-
-
-class Release(Frozen):
-    """The release of a package that caused a change."""
-
-    package: str
-    version: str
-    previous: str | None = Field(description="The version before it; null: the package was new.")
-
-    def __str__(self) -> str:
-        return f"{self.package} {self.previous or 'new'} → {self.version}"
 
 
 class Commit(Frozen):

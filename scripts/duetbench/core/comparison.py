@@ -121,6 +121,17 @@ class PackageChange(Frozen):
         return f"{self.package} {self.base or 'new'} → {self.head or 'gone'}"
 
 
+class Release(Frozen):
+    """The release of a package that caused a change."""
+
+    package: str
+    version: str
+    previous: str | None = Field(description="The version before it; null: the package was new.")
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.previous or 'new'} → {self.version}"
+
+
 def differences(
     stack: str, before: Mapping[str, str], after: Mapping[str, str]
 ) -> tuple[PackageChange, ...]:

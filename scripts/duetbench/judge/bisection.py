@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final, Literal, TypeVar
 
-from duetbench.core.change import Cause, Commit, Release, Share
-from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding
+from duetbench.core.change import Cause, Commit, Share
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Finding, Release
 from duetbench.core.effects import KEPT, TELLING
 from duetbench.core.errors import CountError, DuetbenchError
 from duetbench.core.metrics import METRICS

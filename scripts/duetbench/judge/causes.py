@@ -18,8 +18,8 @@ from packaging.version import Version
 from duetbench.app import revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.core.change import Cause, Commit, Release
-from duetbench.core.comparison import Comparison, differences
+from duetbench.core.change import Cause, Commit
+from duetbench.core.comparison import Comparison, Release, differences
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import git
 from duetbench.host.console import Console

@@ -11,8 +11,8 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.change import Release, Share
-from duetbench.core.comparison import INSTRUCTIONS, Attribution, PackageChange
+from duetbench.core.change import Share
+from duetbench.core.comparison import INSTRUCTIONS, Attribution, PackageChange, Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval

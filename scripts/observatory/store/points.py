@@ -13,8 +13,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, StringConstraints
 from pydantic.dataclasses import dataclass
 
-from duetbench.core.change import Release
-from duetbench.core.comparison import Missing
+from duetbench.core.comparison import Missing, Release
 from duetbench.core.model import (
     Artefact,
     InterpreterRecord,

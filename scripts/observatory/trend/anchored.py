@@ -23,8 +23,7 @@ from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
-from duetbench.core.change import Release
-from duetbench.core.comparison import INSTRUCTIONS, Duet, Instructions, Missing
+from duetbench.core.comparison import INSTRUCTIONS, Duet, Instructions, Missing, Release
 from duetbench.core.errors import InterruptedRun, SetupError
 from duetbench.core.text import short
 from duetbench.counts import counted

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.app import stacks
-from duetbench.core.change import Release
+from duetbench.core.comparison import Release
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import machine
 from duetbench.host.command import Tick
