@@ -8,7 +8,7 @@ import pytest
 
 from bench import Done, Shell
 from duetbench.core.metrics import CPU
-from duetbench.host import files, paths
+from duetbench.host import files, paths, result_files
 from duetbench.judge.preparation import resolve
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
@@ -106,7 +106,7 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
     scene.call.done("observatory", "plan", "--output", plan)
-    night = files.read(NightPlan, plan)
+    night = result_files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
     given = ("observatory", "anchor", "--plan", plan)

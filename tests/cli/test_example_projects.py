@@ -13,7 +13,7 @@ from bench import PROJECT, Bench
 from duetbench.app.databases import Database
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
-from duetbench.host import files, result_files
+from duetbench.host import result_files
 from repos import asgi, borrow_cache, commit, git, keep, uv
 
 SECRET = "not-to-be-recorded"
@@ -85,7 +85,7 @@ def measured(bench: Bench) -> tuple[Run, Launch]:
     """The only launch of the only run, which must have gone well, wherever it was recorded."""
     (path,) = result_files.runs(next((bench.folder / "state").rglob("results")))
     assert SECRET not in path.read_text("utf-8")
-    run = files.read(Run, path)
+    run = result_files.read(Run, path)
     ((launch,),) = (result.launches for result in run.results)
     assert launch.metrics["requests"] > 100, launch.flags
     return run, launch
@@ -226,7 +226,7 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     page = bench.folder / "found.json"
     compared = ("compare", "HEAD~1", *given, "--only", "effects")
     result = bench(*compared, "--env=PW=QpsecretZp", "-o", page)
-    actual = files.read(Comparison, page)
+    actual = result_files.read(Comparison, page)
     (case,) = actual.cases
     assert case.effects is not None, result.out
     moved = {effect.kind: (effect.base, effect.head) for effect in case.effects.differ}

@@ -16,7 +16,7 @@ from duetbench.core.change import Cause, Commit
 from duetbench.core.comparison import Comparison, Missing, PackageChange, Release
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Run
-from duetbench.host import files
+from duetbench.host import files, result_files
 from fake_github import zipped
 from foreign import (
     LOCKS,
@@ -256,7 +256,7 @@ def confirm(candidate: Change, *sent: Artefact) -> Acceptance:
     return incoming.verdicts((candidate,), {f"confirmed-{machine.id}": artifact(*sent)}, LOCKS)
 
 
-@pytest.mark.parametrize("path", files.paths(Change, RESULTS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", result_files.of_kind(Change, RESULTS), ids=lambda path: path.stem)
 def test_confirmed_changes_come_with_their_evidence(path: Path) -> None:
     """All that our machines have concluded; a release is often one of several between two locks."""
     record, evidence = judge_candidate(path.stem)

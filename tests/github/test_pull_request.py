@@ -16,7 +16,7 @@ from duetbench.cli import pull_request
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, PackageChange, Release
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import files
+from duetbench.host import files, result_files
 from fake_github import run_of_pull, zipped
 from foreign import comparison
 from repos import commit, git
@@ -179,8 +179,8 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         assert len(called) == 1
         return
     assert called[1:] == [("bisect", file, *target.split())]
-    assert files.read(Cause, to / "report" / "cause.json") == CAUSE
-    assert files.read(Comparison, Path(file)).why == attribution()
+    assert result_files.read(Cause, to / "report" / "cause.json") == CAUSE
+    assert result_files.read(Comparison, Path(file)).why == attribution()
     assert step.summary.startswith(f"**Exit code {code}**: ")
     assert f"\n\n{LEAD}|  | " in step.summary
     assert "#### Which code it is" in step.summary.partition("<details>")[2]

@@ -28,7 +28,7 @@ from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Verdict
-from duetbench.host import files
+from duetbench.host import result_files
 from duetbench.judge import rule
 from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.judge.rule import of_duets
@@ -316,5 +316,5 @@ def test_stored_comparisons_judged_again_give_the_same_verdicts() -> None:
     results = Checkout.here().results
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
-        lines += [f"# {path.stem}", *judge_again(files.read(Comparison, path))]
+        lines += [f"# {path.stem}", *judge_again(result_files.read(Comparison, path))]
     assert_golden("judged_again.txt", "\n".join(lines))

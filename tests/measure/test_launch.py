@@ -12,7 +12,7 @@ from duetbench.app.testbed import ENTRY, SideCase, assemble
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, Plan, Run
-from duetbench.host import files
+from duetbench.host import files, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
@@ -137,7 +137,7 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
     run, path = execute(tmp_path, {CASES[0].id: "no 3.15-jit"}, progress)
     launched = [(result.missing, len(result.launches)) for result in run.results]
     assert launched == [("no 3.15-jit", 0), ("", 2), ("", 2)]
-    assert files.read(Run, path).results == run.results
+    assert result_files.read(Run, path).results == run.results
     assert progress.start.call_args.args[0].startswith("4 launches, ")
     assert "- experiment/a: not measured: no 3.15-jit" in as_markdown(run)
 
@@ -159,4 +159,4 @@ def test_on_a_full_disk_all_goes_on_until_the_end(
         execute(tmp_path, {}, progress)
     notes = [str(call.args[0]) for call in progress.note.call_args_list]
     assert [note.partition(":")[0] for note in notes] == ["not saved yet, continuing"] * 5
-    assert sum(len(result.launches) for result in files.read(Run, saved[0]).results) == 1
+    assert sum(len(result.launches) for result in result_files.read(Run, saved[0]).results) == 1

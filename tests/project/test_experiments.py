@@ -20,7 +20,7 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Endpoint, Load, Profile, Run, Status
-from duetbench.host import files, result_files
+from duetbench.host import result_files
 from duetbench.judge.duet_loop import duet_seconds
 from duetbench.judge.pairs import scales, server_of
 from duetbench.load import verify
@@ -230,7 +230,7 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path, call
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
     day = datetime.now(UTC).toordinal()
     call("observatory", "plan", "--output", tmp_path / "night.json")
-    (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
+    (shard,) = result_files.read(NightPlan, tmp_path / "night.json").shards
     assert shard.plan.seed in {day, day + 1}  # another order each night
     nightly = Checkout.here().cases(profile="nightly")
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
@@ -389,7 +389,7 @@ def test_the_example_is_planned_measured_and_shown(bench: Bench) -> None:
         heard.append(bench.done(*([program] if program == "observatory" else []), *words))
     assert "echo" in heard[0]
     assert "echo/py3.14t" in heard[1]
-    run = files.read(Run, result_files.runs(root / "results")[-1])
+    run = result_files.read(Run, result_files.runs(root / "results")[-1])
     assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
     for result in run.results:
         (launch,) = result.launches

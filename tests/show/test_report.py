@@ -31,7 +31,7 @@ from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, Mis
 from duetbench.core.effects import AnswerDifference, EffectKind, Effects, KeptMemory, RequestEffect
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.host import files
+from duetbench.host import result_files
 from duetbench.host.console import Console
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.repetition import command, rebuilt
@@ -142,7 +142,10 @@ def test_each_way_to_end_has_its_words_and_its_exit_codes() -> None:
                 print_section(console, section)
         assert report.headline in " ".join(out.getvalue().split())
         assert formats.escape(report.headline) in comments.report(comparison)
-        assert files.parse(Comparison, comparison.model_dump_json().encode(), "it") == comparison
+        assert (
+            result_files.parse(Comparison, comparison.model_dump_json().encode(), "it")
+            == comparison
+        )
         text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
         written.append(f"# {name}: exit code {codes[0]}\n{text}\n")
     assert_golden("answers/invented.txt", "\n".join(written))
@@ -319,7 +322,7 @@ CHOSEN: Final = {
 def test_each_reader_sees_what_was_agreed(name: str) -> None:
     """Of our own comparisons, and of each application of the corpus."""
     stored = STORED / f"{CHOSEN.get(name)}.json"
-    comparison = files.read(Comparison, stored) if name in CHOSEN else corpus.load(name)
+    comparison = result_files.read(Comparison, stored) if name in CHOSEN else corpus.load(name)
     out = io.StringIO()
     print_comparison(Console(file=out, width=100), comparison, details=False)
     assert_golden(f"answers/{name}.txt", out.getvalue())

@@ -17,7 +17,7 @@ from bench import PROJECT, Once
 from duetbench.core.comparison import Instructions, Missing
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
-from duetbench.host import files
+from duetbench.host import files, result_files
 from duetbench.report.attribution import AttributionText
 from goldens import assert_golden
 from observatory.show import addresses
@@ -227,7 +227,7 @@ def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
 def test_every_case_of_a_trend_and_comparison_has_its_page(site: Path) -> None:
     results = site.parent / "results"
     names = [addresses.comparison(path.stem) for path in (results / "comparisons").glob("*.json")]
-    for path in files.paths(Points, results):
+    for path in result_files.of_kind(Points, results):
         document = json.loads(path.read_bytes())
         known = [] if document["release"] else document["cases"]
         names += [addresses.case(case["case"]) for case in known]

@@ -18,7 +18,7 @@ from bench import PROJECT, Shell
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Run
-from duetbench.host import files
+from duetbench.host import files, result_files
 from foreign import MACHINES
 from observatory.show import addresses
 from observatory.show.site import story
@@ -42,7 +42,10 @@ def test_a_file_is_named_and_placed_by_its_content(tmp_path: Path) -> None:
     path = files.save(tmp_path, result)
     of_machine, name = path.parents[1], path.name
     assert of_machine == tmp_path / "points" / result.machine.id
-    assert (files.paths(Points, tmp_path), kinds.read_all(Points, tmp_path)) == ([path], [result])
+    assert (result_files.of_kind(Points, tmp_path), kinds.read_all(Points, tmp_path)) == (
+        [path],
+        [result],
+    )
     another = of_machine.with_name("another") / "2026" / name
     for moved in (path.with_name("another.json"), of_machine / "2025" / name, another):
         moved.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +93,7 @@ def test_a_run_is_read_back_as_it_was_and_fits_its_budget() -> None:
     """At most 50 KB compressed, as runs of this repository are."""
     for run in kinds.read_all(Run, PROJECT / "results"):
         data = files.encode(run)
-        assert files.parse(Run, data, "x") == run
+        assert result_files.parse(Run, data, "x") == run
         assert len(zlib.compress(data)) <= 50_000
     # 1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none.
     good, bad = document()["results"][0]["launches"]
@@ -119,7 +122,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
     ):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         with pytest.raises(RecordError, match=r"^some\.json: ") as caught:
-            files.parse(Run, data, "some.json")
+            result_files.parse(Run, data, "some.json")
         assert text in str(caught.value).lower()
 
 

@@ -24,7 +24,7 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.cli.verbs import Verb
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
-from duetbench.host import files, result_files
+from duetbench.host import result_files
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import PROFILES, Experiment
 
@@ -230,11 +230,11 @@ class Bench(Shell):
 
     def saved_run(self) -> Run:
         (path,) = result_files.runs(self.results)
-        return files.read(Run, path)
+        return result_files.read(Run, path)
 
     def unfinished(self) -> Run | None:
         paths = sorted(self.results.rglob("*.partial.json"))
-        return files.read(Run, paths[0]) if paths else None
+        return result_files.read(Run, paths[0]) if paths else None
 
     def alive(self) -> list[psutil.Process]:
         return processes_with(self.token)

@@ -10,7 +10,7 @@ from corpus import record
 from duetbench import __version__
 from duetbench.core.comparison import Comparison, Finding, Missing, SideRecord
 from duetbench.core.model import Case, Plan, Run
-from duetbench.host import files
+from duetbench.host import result_files
 from observatory.measure import asv_plugin
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
@@ -131,5 +131,7 @@ RESULTS: Final = PROJECT / "results"
 
 def judge_candidate(name: str = "20261115-current-anchored-4c02c9") -> tuple[Change, Comparison]:
     """Return a conclusion as it was recorded, which has its candidate's id, and the evidence."""
-    record = files.read(Change, RESULTS / "changes" / f"{name}.json")
-    return record, files.read(Comparison, RESULTS / "comparisons" / f"{record.evidence}.json")
+    record = result_files.read(Change, RESULTS / "changes" / f"{name}.json")
+    return record, result_files.read(
+        Comparison, RESULTS / "comparisons" / f"{record.evidence}.json"
+    )

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from bench import PROJECT, execute
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Artefact, Run
-from duetbench.host import files
+from duetbench.host import files, result_files
 from goldens import DATA
 from observatory.show import addresses
 from observatory.show.site import build
@@ -161,7 +161,7 @@ WORLD: Final = DATA / "world"
 """
 
 RELEASES: Final = [
-    files.read(Points, path) for path in sorted(WORLD.glob("points/synthetic-*/2026/*.json"))
+    result_files.read(Points, path) for path in sorted(WORLD.glob("points/synthetic-*/2026/*.json"))
 ]
 """FastAPI's, on the fast machine: 1, 1 and 1.2 times the CPU of the anchor (± 0.3, 0.1 and 0.4 %),
 without the GIL 1, 1.01 and 1.1 (± 0.3, 1 and 2 %), of 11 duets. The second moved nothing."""
@@ -195,7 +195,9 @@ def hostile(folder: Path) -> Path:
     for kind, mark, number in (
         (Run, "", 1), (Points, '"release":null', 2), (Change, '"rows"', 1), (Comparison, "", 1)
     ):  # fmt: skip
-        some = (path for path in files.paths(kind, stored) if mark in path.read_text("utf-8"))
+        some = (
+            path for path in result_files.of_kind(kind, stored) if mark in path.read_text("utf-8")
+        )
         for path in itertools.islice(some, number):
             files.save(results, attacked(kind, json.loads(path.read_bytes())))
     build_site(folder)

@@ -16,7 +16,7 @@ from duetbench.core.comparison import INSTRUCTIONS, Comparison, PackageChange
 from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import StackRecord, Verdict
-from duetbench.host import files
+from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, StackState
 from observatory.store.change import Step as Candidate
@@ -338,10 +338,10 @@ def test_the_command_finds_hands_on_and_closes(step: Step) -> None:
     step.set(DUETBENCH_ROOT=str(root))
     file = folder / "candidates.json"
     heard = step.done("detect", "--output", file)
-    actual = files.read(Candidates, file)
+    actual = result_files.read(Candidates, file)
     assert actual.candidates
     assert "closed: change-9-a: " in heard
-    assert files.read(Change, root / "results/changes/change-9-a.json").status == "closed"
+    assert result_files.read(Change, root / "results/changes/change-9-a.json").status == "closed"
     assert f'["{MACHINE}"]' in (folder / "GITHUB_OUTPUT").read_text().splitlines()
     assert actual.candidates[0].id in step.summary
     result = step("confirm", file, "--results", folder / "out")

@@ -10,7 +10,7 @@ from bench import Bench, make_checkout
 from duetbench.ci import actions
 from duetbench.core.errors import DeclarationError, FlagName
 from duetbench.core.model import CaseResult, Plan
-from duetbench.host import files, machine
+from duetbench.host import files, machine, result_files
 from foreign import MACHINES, night, shard_run
 from observatory.store import night as nights
 from observatory.store.night import NightPlan
@@ -79,7 +79,7 @@ def test_a_shard_is_measured_as_planned(bench: Bench) -> None:
     bench.patch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
     bench.done("observatory", "plan", "--profile", "quick", "--output", plan)
-    planned = files.read(NightPlan, plan)
+    planned = result_files.read(NightPlan, plan)
     first = min(planned.shards, key=lambda shard: shard.machine == B)
     assert first.plan.cases[0].id == "badapps/right"
     assert '"shard":2' in sentence.read_text()

@@ -17,7 +17,7 @@ from duetbench.core.comparison import SIDES, Comparison, PackageChange, Release
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact
 from duetbench.core.text import printable
-from duetbench.host import files as files_
+from duetbench.host import result_files
 
 COMPARISON: Final = "comparison.json"
 CAUSE: Final = "cause.json"
@@ -93,6 +93,6 @@ def require(name: str, expected: object, value: object) -> None:
 
 def _parse(kind: type[_Kind], data: bytes) -> _Kind:
     """Read a file whose texts are plain; raises RecordError or ArtifactError."""
-    value = files_.parse(kind, data, "the file")
+    value = result_files.parse(kind, data, "the file")
     archives.require_plain(json.loads(data))
     return value

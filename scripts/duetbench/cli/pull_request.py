@@ -16,7 +16,7 @@ from duetbench.cli.compare import default_tests
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, UsageError
-from duetbench.host import files, git
+from duetbench.host import files, git, result_files
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.report.report import check_line
 
@@ -91,7 +91,7 @@ def compare_command(
     file = report / proposals.COMPARISON
     why = ("--why",) if loads else ()
     code = _call("compare", base, head, *target, "-o", str(file), *why) or 0
-    comparison = files.read(Comparison, file)
+    comparison = result_files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
         files.write(report / proposals.CAUSE, cause)

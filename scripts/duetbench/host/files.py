@@ -1,16 +1,14 @@
-"""The files of results: one strict reader, one writer, one sentence for each problem.
+"""Writes files of results, each strict JSON of one `Artefact`, and says what is wrong with one.
 
-A file is strict JSON of one `Artefact`. The writer always replaces the whole file: it writes a new
-one beside it and flushes it to the disk first. Whatever happens, the earlier file stays whole.
+The writer always replaces the whole file: it writes a new one beside it and flushes it to the disk
+first. Whatever happens, the earlier file stays whole.
 """
 
-import json
 import os
-import re
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -20,11 +18,8 @@ from duetbench.core.model import Artefact, Profile
 from duetbench.core.text import visible_json
 from duetbench.host.paths import project_root, project_state
 
-MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 
-_Kind = TypeVar("_Kind", bound=Artefact)
-_SHOWN_PROBLEMS: Final = 3
 PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 
 ADVICE: Final = (
@@ -37,33 +32,6 @@ ADVICE: Final = (
 def encode(value: Artefact) -> bytes:
     """Encode a value as the bytes of its file."""
     return (visible_json(value.model_dump_json(indent=value.indent)) + "\n").encode()
-
-
-def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
-    """Parse the bytes of a file; raises RecordError.
-
-    Strict JSON: no NaN, no infinity, no text for a number, no unknown key.
-    Errors call the file `name`.
-    """
-    version = kind.model_fields["format"].default
-    expected = f"{name}: expected {kind.noun}"
-    _require_object(data, expected)
-    try:
-        return kind.model_validate_json(data, strict=True)
-    except ValidationError as problem:
-        errors = problem.errors(include_url=False, include_context=False)
-        messages = [_problem(error) for error in errors[:_SHOWN_PROBLEMS]]
-        more = len(errors) - len(messages)
-        messages += [f"and {more} more"] if more else []
-        raise RecordError(
-            f"{expected} of format {version}: {'; '.join(messages)}. If a newer duetbench wrote "
-            "it, update duetbench (uv tool upgrade duetbench); otherwise it is damaged"
-        ) from problem
-
-
-def read(kind: type[_Kind], path: Path) -> _Kind:
-    """Read a file; raises RecordError."""
-    return parse(kind, contents(path), str(path))
 
 
 def result_id(started: str, kind: Profile | Literal["compare"], commit: str | None) -> str:
@@ -98,24 +66,6 @@ def save_comparison(comparison: Artefact, folder: Path | None = None) -> Path:
     return path
 
 
-def paths(kind: type[Artefact], results: Path) -> list[Path]:
-    """The files of a kind, by folder and name."""
-    return sorted(results.glob(re.sub(r"{.*?}", "*", kind.place)))
-
-
-def contents(path: Path) -> bytes:
-    """The bytes of a file; raises RecordError."""
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size  # 0 of a pipe
-            data = file.read(min(size or MOST_BYTES, MOST_BYTES) + 1)
-    except OSError as problem:
-        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(data) > MOST_BYTES:
-        raise RecordError(f"{path}: expected at most {MOST_BYTES:,} bytes, found more")
-    return data
-
-
 def write(path: Path, value: Artefact) -> Path:
     """Write a value to its file, replacing what was there; raises RecordError."""
     replace(path, encode(value))
@@ -123,32 +73,18 @@ def write(path: Path, value: Artefact) -> Path:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first mistake: its place, the rule, and the value."""
-    return _problem(error.errors(include_url=False, include_context=False)[0])
+    """Describe the first mistake, as `problem_of` does."""
+    return problem_of(error.errors(include_url=False, include_context=False)[0])
 
 
-def _problem(error: ErrorDetails) -> str:
+def problem_of(error: ErrorDetails) -> str:
+    """Describe a mistake: its place, the rule, and the value."""
     place = ".".join(map(str, error["loc"])) or "the file"
     # A message about a whole object is complete; the object itself would add nothing.
     plain = isinstance(error["input"], str | int | float | None)
     silent = error["type"] == "missing" or (error["type"] == "value_error" and not plain)
     value = f", found {error['input']!r:.60}" if not silent else ""
     return f"{place}: {error['msg'].removeprefix('Value error, ')}{value}"
-
-
-def _require_object(data: bytes, expected: str) -> None:
-    """Refuse data that is no strict JSON object with a format; raises RecordError."""
-    try:
-        document = json.loads(data.decode())
-        json.dumps(document, allow_nan=False)  # neither NaN nor 1e999, which is infinite
-    except (ValueError, RecursionError) as problem:
-        content = problem if data.strip() else "an empty file"
-        raise RecordError(
-            f"{expected} in strict JSON, found {content}; if it is truncated or damaged, restore "
-            "it from git, or remove it"
-        ) from problem
-    if not isinstance(document, dict) or "format" not in document:
-        raise RecordError(f"{expected}, which is a JSON object with the key 'format', found none")
 
 
 def replace(path: Path, data: bytes) -> None:

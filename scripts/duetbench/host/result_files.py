@@ -1,15 +1,83 @@
-"""Names that people use for stored runs and comparisons, and the files that they mean."""
+"""Stored results: read strictly, and found by the names that people use for them."""
 
 import json
+import os
+import re
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+from pydantic import ValidationError
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import Run
+from duetbench.core.model import Artefact, Run
 from duetbench.host import files, paths
 
+MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
+_SHOWN_PROBLEMS: Final = 3
+_Kind = TypeVar("_Kind", bound=Artefact)
+
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
+
+
+def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
+    """Parse the bytes of a file; raises RecordError.
+
+    Strict JSON: no NaN, no infinity, no text for a number, no unknown key.
+    Errors call the file `name`.
+    """
+    version = kind.model_fields["format"].default
+    expected = f"{name}: expected {kind.noun}"
+    _require_object(data, expected)
+    try:
+        return kind.model_validate_json(data, strict=True)
+    except ValidationError as problem:
+        errors = problem.errors(include_url=False, include_context=False)
+        messages = [files.problem_of(error) for error in errors[:_SHOWN_PROBLEMS]]
+        more = len(errors) - len(messages)
+        messages += [f"and {more} more"] if more else []
+        raise RecordError(
+            f"{expected} of format {version}: {'; '.join(messages)}. If a newer duetbench wrote "
+            "it, update duetbench (uv tool upgrade duetbench); otherwise it is damaged"
+        ) from problem
+
+
+def read(kind: type[_Kind], path: Path) -> _Kind:
+    """Read a file; raises RecordError."""
+    return parse(kind, contents(path), str(path))
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of a file; raises RecordError."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size  # 0 of a pipe
+            data = file.read(min(size or MOST_BYTES, MOST_BYTES) + 1)
+    except OSError as problem:
+        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
+    if len(data) > MOST_BYTES:
+        raise RecordError(f"{path}: expected at most {MOST_BYTES:,} bytes, found more")
+    return data
+
+
+def _require_object(data: bytes, expected: str) -> None:
+    """Refuse data that is no strict JSON object with a format; raises RecordError."""
+    try:
+        document = json.loads(data.decode())
+        json.dumps(document, allow_nan=False)  # neither NaN nor 1e999, which is infinite
+    except (ValueError, RecursionError) as problem:
+        content = problem if data.strip() else "an empty file"
+        raise RecordError(
+            f"{expected} in strict JSON, found {content}; if it is truncated or damaged, restore "
+            "it from git, or remove it"
+        ) from problem
+    if not isinstance(document, dict) or "format" not in document:
+        raise RecordError(f"{expected}, which is a JSON object with the key 'format', found none")
+
+
+def of_kind(kind: type[Artefact], results: Path) -> list[Path]:
+    """The files of a kind, by folder and name."""
+    return sorted(results.glob(re.sub(r"{.*?}", "*", kind.place)))
 
 
 def runs(results: Path) -> list[Path]:
@@ -64,7 +132,7 @@ def load(name: str | Path, results: Path, kind: type[Run | Comparison] = Run) ->
         keys = dict(json.loads(path.read_bytes()))
     except (OSError, TypeError, ValueError, RecursionError):
         keys = {}  # reading it as a run reports the problem
-    return files.read(Comparison, path) if "base" in keys else files.read(Run, path)
+    return read(Comparison, path) if "base" in keys else read(Run, path)
 
 
 def find_comparison(name: str, results: Path) -> Comparison | None:
@@ -74,11 +142,11 @@ def find_comparison(name: str, results: Path) -> Comparison | None:
     """
     if not (_MARK in name or Path(name).is_file()):
         return None
-    return files.read(Comparison, find(name, results))
+    return read(Comparison, find(name, results))
 
 
 def _ids(kind: type[Run | Comparison], *folders: Path) -> dict[str, Path]:
     """The files of a kind by their id; a finished one comes before an unfinished one."""
-    results = (path for folder in folders for path in reversed(files.paths(kind, folder)))
+    results = (path for folder in folders for path in reversed(of_kind(kind, folder)))
     ids = {path.name.removesuffix(".json").removesuffix(".partial"): path for path in results}
     return dict(sorted(ids.items()))

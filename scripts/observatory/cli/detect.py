@@ -10,7 +10,7 @@ from typer import Argument, Exit, Option
 
 from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
-from duetbench.host import files, machine
+from duetbench.host import files, machine, result_files
 from duetbench.host.console import Console, errors
 from duetbench.judge.duet_loop import Reporter
 from observatory.cli.options import ResultsOption, report
@@ -77,7 +77,7 @@ def confirm_command(
     project, here = Checkout.here("nightly"), machine.fingerprint().id
     results, console, progress = results or project.results, Console(), errors()
     files.require_room(results)
-    detected = files.read(Candidates, file).candidates
+    detected = result_files.read(Candidates, file).candidates
     own = [candidate for candidate in detected if candidate.series.machine == here]
     if others := {candidate.series.machine for candidate in detected} - {here}:
         progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")

@@ -13,7 +13,7 @@ from duetbench.ci import archives, comments, proposals
 from duetbench.ci.api import GitHub
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Run, StackRecord
-from duetbench.host import files, paths
+from duetbench.host import files, paths, result_files
 from duetbench.host.console import Console, write_summary
 from observatory.cli.options import ResultsOption, report
 from observatory.github import incoming, issues, requests, sandbox
@@ -55,15 +55,15 @@ def accept_command(
         locks[lock.name] = StackRecord(name=lock.name, digest=lock.digest, packages=packages)
     lines = list[str]()
     if names.startswith("shard-"):
-        night = files.read(NightPlan, file)
+        night = result_files.read(NightPlan, file)
         accepted, others = incoming.night(night, sent, locks, now)
         shards = [s.number for s in night.shards if fnmatchcase(f"shard-{s.number}", names)]
         texts = (data for path, data in accepted.items() if kinds.kind_of(path) is Run)
-        runs = [files.parse(Run, data, "the file") for data in texts]
+        runs = [result_files.parse(Run, data, "the file") for data in texts]
         lines = [f"missing: {sentence}" for sentence in missing(night, shards, runs)]
         usable = any(result.usable for run in runs for result in run.results)
     else:
-        known = files.read(Candidates, file).candidates
+        known = result_files.read(Candidates, file).candidates
         accepted, others = incoming.verdicts(known, sent, locks)
         usable = bool(accepted) or not sent
     for path, data in accepted.items():

@@ -9,7 +9,7 @@ from itertools import product, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.host import files
+from duetbench.host import result_files
 from observatory.store import kinds
 from observatory.store.asv_files import AsvResults, AsvRow
 
@@ -68,7 +68,7 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     """
     if not (results / LIST).is_file():
         return ()
-    listed = json.loads(files.contents(results / LIST))
+    listed = json.loads(result_files.contents(results / LIST))
     benchmarks = {name: about for name, about in listed.items() if isinstance(about, dict)}
     groups = defaultdict[tuple[str, str], list[AsvResults]](list)
     for result in kinds.read_all(AsvResults, results, problems):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Run
-from duetbench.host import files
+from duetbench.host import files, result_files
 from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.change import Change
 from observatory.store.points import NAME, Points
@@ -41,7 +41,7 @@ def parse(kind: type[_Record], data: bytes, path: str, name: str) -> _Record:
 
     RecordError calls the file `name`.
     """
-    reader = _of_asv if issubclass(kind, AsvFile) else files.parse
+    reader = _of_asv if issubclass(kind, AsvFile) else result_files.parse
     value = reader(kind, data, name)
     if value.path != path:
         raise RecordError(
@@ -60,14 +60,14 @@ def _of_asv(kind: type[_Record], data: bytes, name: str) -> _Record:
 
 def read_at(kind: type[_Record], results: Path, path: Path) -> _Record:
     """Read a file of a results folder, which must be where its content says; RecordError."""
-    return parse(kind, files.contents(path), path.relative_to(results).as_posix(), str(path))
+    return parse(kind, result_files.contents(path), path.relative_to(results).as_posix(), str(path))
 
 
 def read_all(
     kind: type[_Record], results: Path, problems: list[str] | None = None
 ) -> list[_Record]:
     """All values of a kind, as `read_each` reads them."""
-    return read_each(files.paths(kind, results), partial(read_at, kind, results), problems)
+    return read_each(result_files.of_kind(kind, results), partial(read_at, kind, results), problems)
 
 
 def read_each(

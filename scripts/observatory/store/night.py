@@ -14,7 +14,7 @@ from pydantic import Field
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Artefact, Frozen, Plan, Run
 from duetbench.core.text import some
-from duetbench.host import files, machine
+from duetbench.host import machine, result_files
 from observatory.store.points import Name, Points
 
 _Measured = TypeVar("_Measured", Run, Points)
@@ -50,7 +50,7 @@ class NightPlan(Artefact):
 
 def assignment(path: Path) -> tuple[NightPlan, Shard]:
     """Read a night's plan, and find this machine's shard in it; UsageError or RecordError."""
-    night, here = files.read(NightPlan, path), machine.fingerprint().id
+    night, here = result_files.read(NightPlan, path), machine.fingerprint().id
     shard = next((shard for shard in night.shards if shard.machine in {None, here}), None)
     if shard is None:
         raise UsageError(f"{path}: expected a shard of this machine, {here}, found none")
