@@ -1,7 +1,6 @@
-"""Programs that measuring needs: the load generator, which set-up installs, and valgrind.
+"""The load generator, which set-up installs.
 
 oha is the program of its release, which is pinned; the observatory can build it.
-valgrind is not required, and the system's; who lacks it is told the command that installs it.
 """
 
 import os
@@ -22,12 +21,6 @@ RELEASES: Final = "DUETBENCH_OHA_RELEASES"
 _RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
 _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no system library."""
-
-VALGRIND: Final = "valgrind"
-NO_VALGRIND: Final = (
-    "duetbench counts instructions with valgrind and a C compiler: `apt-get install valgrind gcc "
-    "libc6-dev`"
-)
 
 _TIMEOUT_S: Final = 30
 

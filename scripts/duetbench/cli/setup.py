@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from typing import Final
 
 import psutil
 from typer import Exit
@@ -13,6 +14,12 @@ from duetbench.core import units
 from duetbench.core.errors import SetupError
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, Narrator, print_json
+
+_VALGRIND: Final = "valgrind"
+_NO_VALGRIND: Final = (
+    "duetbench counts instructions with valgrind and a C compiler: `apt-get install valgrind gcc "
+    "libc6-dev`"
+)
 
 
 def setup_command() -> None:
@@ -55,8 +62,8 @@ def set_up(
     oha_now = tools.ensure_oha(configured.oha, narrator, build)
     origin = tools.oha_origin(tools.find_oha(configured.oha))
     parts = {f"oha {configured.oha.version} ({origin})": oha_now}
-    if not shutil.which(tools.VALGRIND):
-        narrator.say(f"not installed: {tools.VALGRIND}; {tools.NO_VALGRIND}")
+    if not shutil.which(_VALGRIND):
+        narrator.say(f"not installed: {_VALGRIND}; {_NO_VALGRIND}")
     return parts
 
 
@@ -81,7 +88,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
     server, client = (", ".join(map(str, own)) for own in cores)
     facts = {
         "oha": oha,
-        tools.VALGRIND: shutil.which(tools.VALGRIND) or f"not required; {tools.NO_VALGRIND}",
+        _VALGRIND: shutil.which(_VALGRIND) or f"not required; {_NO_VALGRIND}",
         "CPU": fingerprint.cpu,
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",
         "pinning": "each on its own cores"

@@ -112,11 +112,6 @@ def read_time(text: str) -> float | None:
     return float(3600 * hours + 60 * minutes + seconds) if match and text else None
 
 
-def write_time(seconds: float) -> str:
-    """Write a `TIME` of whole minutes that is at least this long."""
-    return f"{math.ceil(seconds / 60)}m"
-
-
 SHARE: Final = re.compile(r"(\d{1,4}(?:\.\d{1,6})?) ?%")
 
 

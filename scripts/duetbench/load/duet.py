@@ -162,6 +162,11 @@ class SideRun(Serving):
         """Whether its handler spends more time on waiting than on computing."""
         return self.wait > max(LEAST_WAIT, self.work)
 
+    def offer(self, load: Load) -> None:
+        """Make the generator use this load from now on."""
+        self.case = self.case.model_copy(update={"load": load})
+        self.client = replace(self.client, load=load)
+
     def begin_warm_up(self, stack: ExitStack, *, slow: bool) -> None:
         """Start the requests of a warm-up; a wave of them if either side is slow."""
         seconds = WAVE_SECONDS if slow else DUET_WARM_UP

@@ -5,7 +5,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Final, Self
@@ -16,7 +15,7 @@ from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Case, Flag, Launch, Load, Status
+from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
@@ -76,11 +75,6 @@ class Serving:
         cores = self.side.client_cores if testbed.machine.pinned else None
         base = f"http://127.0.0.1:{self.port}"
         self.client = Client(testbed.oha, self.case.load, base, request, cores)
-
-    def offer(self, load: Load) -> None:
-        """Make the generator use this load from now on."""
-        self.case = self.case.model_copy(update={"load": load})
-        self.client = replace(self.client, load=load)
 
     def __enter__(self) -> Self:
         return self

@@ -233,8 +233,13 @@ def _open(
         what = f"{names[first.case]}: {short(why, _REASON)}"
     elif comparison.planned > 1 and first.why and len({f.why for f in unknown}) == 1:
         what = short(first.why, _REASON)
-    after = f"; about {units.write_time(seconds)} may decide" if seconds else ""
+    after = f"; about {write_time(seconds)} may decide" if seconds else ""
     return f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: {what}{after}"
+
+
+def write_time(seconds: float) -> str:
+    """Write a time of a command line, of whole minutes that is at least this long."""
+    return f"{math.ceil(seconds / 60)}m"
 
 
 def _same(comparison: Comparison, names: Mapping[str, str]) -> str:

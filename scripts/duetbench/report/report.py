@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from duetbench.app import case_names
-from duetbench.core import units
 from duetbench.core.comparison import FAILURE, INSTRUCTIONS, TESTS, Comparison, Finding, SideRecord
 from duetbench.core.comparison import row as row_of
 from duetbench.core.effects import KEPT
@@ -149,7 +148,7 @@ def _next(comparison: Comparison) -> tuple[str, str]:
         case = explained.case if comparison.planned > 1 else ""
         return "", why_command(comparison, case) or ""
     if seconds := longer_budget(comparison):
-        about = units.write_time(seconds)
+        about = words.write_time(seconds)
         longer = rebuilt(comparison, budget=about) or ""
         return f"about {about} may decide" * (not longer), longer
     if any(finding.lack == "samples" for finding in comparison.findings):
