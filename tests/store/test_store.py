@@ -11,7 +11,6 @@ import pytest
 
 import foreign
 import synthetic
-from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Run
 from duetbench.host import files
@@ -116,13 +115,3 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         with pytest.raises(RecordError, match=r"^some\.json: ") as caught:
             files.parse(Run, data, "some.json")
         assert text in str(caught.value).lower()
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("schema.json", Run), ("comparison.schema.json", Comparison)]
-)
-def test_the_schemas_in_results_are_those_of_the_types(
-    name: str, kind: type[Run | Comparison]
-) -> None:
-    stored = (ROOT / "results" / name).read_text("utf-8")
-    assert stored == kinds.schema(kind), "make it again: observatory reference"
