@@ -154,7 +154,7 @@ class Site:
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
         suites, inside = read_suites(self.root), asv_results.read(self.results, [])
-        declared = sorted({*self.published, *(suite.page for suite in suites if suite.page)})
+        declared = sorted({*self.published, *(suite.experiment for suite in suites)} - {""})
         measured = {case.case.experiment for run in self.runs for case in run.cases.values()}
         rest = (self.runs, self.published, suites, inside, [*reversed(self.comparisons.values())])
         return {
