@@ -232,7 +232,7 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path, call
     call("observatory", "plan", "--output", tmp_path / "night.json")
     (shard,) = result_files.read(NightPlan, tmp_path / "night.json").shards
     assert shard.plan.seed in {day, day + 1}  # another order each night
-    nightly = Checkout.here().cases(profile="nightly")
+    nightly = Checkout.here("nightly").cases()
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
     free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
     assert {case.id for case in nightly if scales(case)} == {

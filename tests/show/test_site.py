@@ -126,7 +126,8 @@ def test_a_release_that_could_not_be_measured_is_no_base() -> None:
     assert {name: result.base.version for name, result in judged([table])[table].items()} == {
         "0.11.0": "0.9.0"
     }
-    assert [point.reason for point in table.points(JSON, CPU, range(3))] == ["", "no wheel", ""]
+    reasons = [file.reason(JSON) for file, _ in table.figures(JSON, CPU, range(3))]
+    assert reasons == ["", "no wheel", ""]
 
 
 def test_one_night_is_no_picture(tmp_path: Path) -> None:

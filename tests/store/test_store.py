@@ -15,7 +15,6 @@ import foreign
 import sites
 import synthetic
 from bench import PROJECT, Shell
-from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Run
 from duetbench.host import files, result_files
@@ -124,16 +123,6 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         with pytest.raises(RecordError, match=r"^some\.json: ") as caught:
             result_files.parse(Run, data, "some.json")
         assert text in str(caught.value).lower()
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("schema.json", Run), ("comparison.schema.json", Comparison)]
-)
-def test_the_schemas_in_results_are_those_of_the_types(
-    name: str, kind: type[Run | Comparison]
-) -> None:
-    stored = (PROJECT / "results" / name).read_text("utf-8")
-    assert stored == kinds.schema(kind), "make it again: observatory reference"
 
 
 @pytest.mark.long

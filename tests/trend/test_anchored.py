@@ -123,8 +123,7 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
     anchor = Checkout(root).anchor
     with revisions.copies() as copies:
         state = revisions.resolve(root, anchor.commit)
-        place = Checkout(revisions.lay_out(root, state, copies))
-        before = place.cases(profile="nightly")
-    now = {case.id for case in Checkout(root).cases(profile="nightly")}
+        before = Checkout(revisions.lay_out(root, state, copies), "nightly").cases()
+    now = {case.id for case in Checkout(root, "nightly").cases()}
     assert len(before) >= 52
     assert {case.id for case in before} <= now

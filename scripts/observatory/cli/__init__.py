@@ -18,7 +18,6 @@ VERBS: Final[Table] = {
     "confirm": ("detect", "Judge by duets what moved, and search for the releases behind it."),
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "findings": ("site", "Answer each experiment's question from the reference runs."),
-    "reference": ("reference", "Write the reference page of docs/ and the schemas of results/."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),

@@ -144,15 +144,14 @@ def anchor_command(
     files.require_room(folder)
     clean_up(console)
 
-    def save(points: Points) -> None:  # what a sandbox hands out, whatever ends it
-        files.save(folder, night.mark(points, shard.number))
+    def save(points: Points) -> Path:  # what a sandbox hands out, whatever ends it
+        return files.save(folder, night.mark(points, shard.number))
 
     label = "the checkout" if dirty or not commit else commit[:8]
     effort = Effort(seed=plan.seed, limit=budget_seconds(budget) or math.inf)
     tonight = Wanted(label, datetime.now(UTC), checkout, commit)
     cases = [case.id for case in plan.cases]
     (points,) = anchored.measure(checkout, [tonight], cases, Reporter(console), effort, keep=save)
-    save(points)
-    console.say(f"{points}, in {folder / night.mark(points, shard.number).path}")
+    console.say(f"{points}, in {save(points)}")
     if not points.cases:
         raise Exit(3)

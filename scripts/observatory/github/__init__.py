@@ -1,1 +1,1 @@
-"""GitHub: issues, the lock branch, a night's files, and the sandbox of a runner."""
+"""GitHub: issues, answers to requests, files of machines, and the sandbox of a runner."""

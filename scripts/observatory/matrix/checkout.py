@@ -130,10 +130,8 @@ class Checkout(Subject):
     def interpreter(self, name: str) -> Interpreter:
         return declared_interpreters.locate(name, self.declared)
 
-    def cases(
-        self, setting: Setting = AS_DECLARED, profile: Profile | None = None
-    ) -> tuple[Case, ...]:
-        own, profile = (setting.values, setting.python), profile or self.profile
+    def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
+        own, profile = (setting.values, setting.python), self.profile
         return tuple(
             setting.apply(case)
             for e in self.experiments

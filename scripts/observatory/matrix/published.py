@@ -20,8 +20,6 @@ from duetbench.core.model import Case, Frozen
 from observatory.matrix.experiments import FILE as EXPERIMENT
 from observatory.matrix.experiments import PUBLISHED as FILE
 
-SUITES: Final = "benchmarks"
-
 KEYS: Final[dict[str, Callable[[Case], str | int | None]]] = {
     "id": lambda case: case.id.partition("/")[2],
     "endpoint": lambda case: case.endpoint.name,
@@ -152,12 +150,12 @@ class SuiteTable(Frozen):
 
 
 class SuiteDeclaration(Frozen):
-    """A suite's file; `suite` is its name without `.toml`."""
+    """A suite's file."""
 
-    suite: str
-    name: str = ""
     question: str
-    experiment: str = Field(default="", description="The experiment with servers it belongs to.")
+    experiment: str = Field(
+        default="", description="That its tables and statements belong to; empty: none."
+    )
     deviations: tuple[str, ...] = ()
     source: str = Field(default="", description="Title, date, machine and versions.")
     tables: tuple[SuiteTable, ...] = ()
@@ -165,15 +163,6 @@ class SuiteDeclaration(Frozen):
         default=(), description="For each run of the source, seconds by the ids of readings."
     )
     shapes: tuple[Shape, ...] = ()
-
-    @property
-    def title(self) -> str:
-        return self.name or self.suite
-
-    @property
-    def page(self) -> str:
-        """The experiment that its tables and statements belong to; empty: none."""
-        return self.experiment or (self.title if self.source else "")
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -204,9 +193,9 @@ def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
     return tuple(
         validate(
             SuiteDeclaration,
-            {"suite": path.stem, **read_toml(path, name := f"{SUITES}/{path.name}")},
+            read_toml(path, name := f"benchmarks/{path.name}"),
             name,
             keys="only documented keys",
         )
-        for path in sorted((root / SUITES).glob("*.toml"))
+        for path in sorted((root / "benchmarks").glob("*.toml"))
     )

@@ -90,7 +90,7 @@ def experiment(
     inside = [
         (suite, known, drawn)
         for suite in suites
-        if suite.page == name and (known := _most(snapshots, suite))
+        if suite.experiment == name and (known := _most(snapshots, suite))
         if (drawn := tables.of_suite(known[0], suite))
     ]
     answers = (

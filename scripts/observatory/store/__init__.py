@@ -1,1 +1,1 @@
-"""The history: its kinds of files, the branch that keeps them, nights, and asv's results."""
+"""The history: its kinds of files, nights, and asv's results."""

@@ -84,12 +84,3 @@ def read_each(
             reason = f"{path}: cannot be used ({type(problem).__name__}: {problem})"
             problems.append(str(problem) if isinstance(problem, RecordError | OSError) else reason)
     return values
-
-
-def schema(kind: type[Artefact]) -> str:
-    """The JSON Schema (2020-12) of the files of a kind, as text."""
-    name, version = kind.noun.removeprefix("a "), kind.model_fields["format"].default
-    title = f"duetbench {name}, format {version}"
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    document = {**dialect, **kind.model_json_schema(), "title": title}
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -41,8 +41,6 @@ IMPROVED: Final = "An improvement: there is nothing to do."
 Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within the given seconds."""
 
-Explain = Callable[[Comparison, Sides], Attribution | None]
-
 Search = Callable[[Change, float], Change]
 """Returns a change with the releases behind it, as far as they are found in the given seconds."""
 
@@ -56,7 +54,7 @@ def compare_stacks(
     seconds: float,
     *,
     reporter: Reporter,
-    explain: Explain = lambda _comparison, _sides: None,
+    explain: Callable[[Comparison, Sides], Attribution | None] = lambda _comparison, _sides: None,
 ) -> Comparison:
     """Compare the stacks before and after on the cases that moved most; `explain` what moved.
 

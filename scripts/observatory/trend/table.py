@@ -4,7 +4,7 @@ Dated stacks are those of nights, and those measured later as of a date. Pure.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -23,15 +23,6 @@ COLUMNS: Final = (
     INSTRUCTIONS,
 )
 """Metrics of a table: those of which one direction is better."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One stack of one series; if `figure` is None, `reason` says why, if that is known."""
-
-    file: Points
-    figure: Interval | None
-    reason: str
 
 
 @dataclass(frozen=True, eq=False)  # without slots, since it keeps its series
@@ -100,14 +91,13 @@ class Table:
         """Return the number of stacks with points of a case."""
         return len({place for metric in self.metrics(case) for place in self.series(case, metric)})
 
-    def points(self, case: str, metric: str, places: Sequence[int]) -> list[Point]:
-        """Return one metric of a case at some places."""
-        series, rows = self.series(case, metric), []
-        for place in places:
-            file, point = self.files[place], series.get(place)
-            reason = "" if point else file.reason(case) or "this night has no such figure"
-            rows.append(Point(file, point.interval if point else None, reason))
-        return rows
+    def figures(
+        self, case: str, metric: str, places: Iterable[int]
+    ) -> list[tuple[Points, Interval | None]]:
+        """Return some files, each with its figure of a case."""
+        series = self.series(case, metric)
+        points = ((self.files[place], series.get(place)) for place in places)
+        return [(file, point.interval if point else None) for file, point in points]
 
 
 def tables(files: Iterable[Points]) -> tuple[Table, ...]:

@@ -44,8 +44,7 @@ def build(root: Path, results: Path, output: Path) -> tuple[int, tuple[str, ...]
             _write(output, addresses.file(address), data)
     pages = 0
     for kind in KINDS:
-        pages_of_kind = partial(lambda kind: [*kind(site)], kind)
-        for page in site.spare(f"pages of {kind.__name__}", pages_of_kind, []):
+        for page in site.spare(f"pages of {kind.__name__}", partial(list[Page], kind(site)), []):
             text = site.spare(page.title, page.make, "") or _missing(site, page)
             file = addresses.file(page.address)
             _write(output, file, text.encode("utf-8", "replace"))

@@ -154,7 +154,7 @@ class Site:
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
         suites, inside = read_suites(self.root), asv_results.read(self.results, [])
-        declared = sorted({*self.published, *(suite.page for suite in suites if suite.page)})
+        declared = sorted({*self.published, *(suite.experiment for suite in suites)} - {""})
         measured = {case.case.experiment for run in self.runs for case in run.cases.values()}
         rest = (self.runs, self.published, suites, inside, [*reversed(self.comparisons.values())])
         return {
@@ -187,18 +187,14 @@ class Site:
     @cached_property
     def files(self) -> Mapping[str, tuple[str, Path]]:
         """The address and the file of every run, point, change and comparison, by id."""
-        raw = addresses.raw
-        files = {p.stem: (raw(addresses.RUNS, p.stem), p) for p in result_files.runs(self.results)}
-        for folder, records in (
+        stored = (
             (addresses.POINTS, self.points),
             (addresses.CHANGES, self.changes),
             (addresses.COMPARISONS, self.comparisons.values()),
-        ):
-            files |= {
-                record.id: (raw(folder, record.id), self.results / record.path)
-                for record in records
-            }
-        return files
+        )
+        files = {path.stem: (addresses.RUNS, path) for path in result_files.runs(self.results)}
+        files |= {r.id: (folder, self.results / r.path) for folder, known in stored for r in known}
+        return {name: (addresses.raw(at, name), path) for name, (at, path) in files.items()}
 
     def quote(self, record: Change) -> ReleaseEffect | None:
         """Return the quoted size of the release that a change names first."""

@@ -59,7 +59,7 @@ def document(site: Site, case: str, lines: Lines, only: str = "") -> list[dict[s
 
 def _ends(table: Table, case: str, metric: str, places: list[int]) -> dict[str, list[float | None]]:
     """Return ratios and the ends of their intervals to five digits; None: a figure is missing."""
-    figures = [point.figure for point in table.points(case, metric, places)]
+    figures = [figure for _, figure in table.figures(case, metric, places)]
     rows = [(f.estimate, *(f.ends or (None, None))) if f else (None,) * 3 for f in figures]
     columns = zip(("mean", "low", "high"), zip(*rows, strict=True), strict=True)
     return {name: [e and float(f"{e:.5g}") for e in column] for name, column in columns}
@@ -95,8 +95,8 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     None without two figures against one anchor.
     """
     name, metric = case_names.name(case), next(iter(table.metrics(case)), "")
-    points = table.points(case, metric, table.planned[case][-_YEAR:]) if name.known else ()
-    known = [(point.file, point.figure) for point in points if point.figure]
+    places = table.planned[case][-_YEAR:] if name.known else ()
+    known = [(file, figure) for file, figure in table.figures(case, metric, places) if figure]
     if len(known) < 2:
         return None
     change, begun = over(known[0][1], known[-1][1]), day(known[0][0].time)
@@ -143,8 +143,8 @@ def _chart(
 ) -> Markup:
     """Make a figure that a script draws, and below it a table of the first line's newest points."""
     (table, places), *_ = lines
-    points = table.points(case, metric, places[-_ROWS:])
+    rows = table.figures(case, metric, places[-_ROWS:])
     about = {"title": title or quoting.title(metric), "caption": caption, "figure": _title(metric)}
     only = "" if "choice" in how else metric
     config = {"tables": document(site, case, lines, only), "metric": metric, **how}
-    return fill("plot.html.j2", about=about, config=config, points=points)
+    return fill("plot.html.j2", about=about, config=config, case=case, rows=rows)

@@ -1,42 +1,33 @@
-"""`observatory reference`: exit codes, keys, metrics and flags as tables of a page of Markdown."""
+"""The reference: tables of docs/reference.md and schemas of results/, as the registries say.
+
+DUETBENCH_UPDATE=1 writes them.
+"""
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import pytest
 from pydantic import BaseModel
 
+from bench import PROJECT
 from duetbench.app.target import Configuration, Target
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Run
 from duetbench.core.units import share
-from duetbench.host import paths
-from duetbench.host.console import write
-from observatory.store import kinds
+from goldens import assert_golden
 
-PAGE: Final = "docs/reference.md"
+PAGE: Final = PROJECT / "docs" / "reference.md"
 
 
-def reference_command() -> None:
-    """Renew the tables of docs/reference.md, and the JSON Schemas of results/, by the registries.
-
-    $ observatory reference
-
-    They have the keys, metrics, flags and files of this version.
-    """
-    root = paths.project_root()
-    write(reference((root / PAGE).read_text("utf-8")), root / PAGE)
-    write(kinds.schema(Run), root / "results" / "schema.json")
-    write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
-
-
-def reference(page: str) -> str:
-    """Return the page with tables as the registries say; what else it says stays."""
+def test_the_reference_has_all_keys_metrics_flags_and_exit_codes() -> None:
+    """What else its page says is nobody's but its author's."""
     keys = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
     flags = ((f"`{flag}`", flag.kind, flag.meaning) for flag in FlagName)
+    page = PAGE.read_text("utf-8")
     for head, rows in (
         (("code", "meaning"), EXIT_CODES.items()),
         (("key", "value", "default", "meaning"), keys),
@@ -45,8 +36,24 @@ def reference(page: str) -> str:
     ):
         table = [_row(row) for row in (head, ("---",) * len(head), *rows)]
         old = rf"{re.escape(table[0])}(\|.*\n)+"
-        page = re.sub(old, "".join(table).replace("\\", r"\\"), page)
-    return page
+        page, number = re.subn(old, "".join(table).replace("\\", r"\\"), page)
+        assert number == 1, head
+    assert_golden(str(PAGE), page)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("schema.json", Run), ("comparison.schema.json", Comparison)]
+)
+def test_the_schemas_in_results_are_those_of_the_types(
+    name: str, kind: type[Run | Comparison]
+) -> None:
+    title = (
+        f"duetbench {kind.noun.removeprefix('a ')}, format {kind.model_fields['format'].default}"
+    )
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    document = {**dialect, **kind.model_json_schema(), "title": title}
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    assert_golden(str(PROJECT / "results" / name), text)
 
 
 def _row(cells: Iterable[object]) -> str:
