@@ -25,8 +25,7 @@ from duetbench.app import workspace
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
-from fake_github import FakeGitHub
-from steps import Step
+from fake_github import FakeGitHub, Step
 from tiny_index import Index, serving
 
 if TYPE_CHECKING:  # most tests need no browser
@@ -92,8 +91,8 @@ def new_page(chromium: Browser) -> Iterator[NewPage]:
     """A function that makes pages, each with its own context and options."""
     with ExitStack() as stack:
 
-        def new(width: int = 1280, height: int = 900, **options: Any) -> Page:
-            context = chromium.new_context(viewport={"width": width, "height": height}, **options)
+        def new(**options: Any) -> Page:
+            context = chromium.new_context(viewport={"width": 1280, "height": 900}, **options)
             stack.callback(context.close)
             context.set_default_timeout(20_000)
             return context.new_page()

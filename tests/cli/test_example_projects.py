@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import tutorial
 from bench import PROJECT, Bench
 from duetbench.app.databases import Database
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import result_files
-from repos import asgi, borrow_cache, commit, git, keep, uv
+from repos import TUTORIAL, asgi, borrow_cache, commit, follow_tutorial, git, keep, uv
 
 SECRET = "not-to-be-recorded"
 SHOP = (
@@ -70,7 +69,7 @@ def laid_out(bench: Bench, name: str) -> Path:
     borrow_cache(bench.folder / "cache", bench.patch)
     root = bench.folder / "projects" / name
     if name == "library":
-        tutorial.follow(root)
+        follow_tutorial(root)
     else:
         ignored = shutil.ignore_patterns("__pycache__", ".venv")
         shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
@@ -155,8 +154,8 @@ def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> No
 @pytest.mark.real
 def test_the_tutorial_finds_what_it_says(bench: Bench) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""
-    (output,) = re.findall(r"```text\n(GET .*?)```", tutorial.PAGE, re.DOTALL)
-    commands = re.findall(r"^\$ (duetbench .*)$", tutorial.PAGE, re.MULTILINE)
+    (output,) = re.findall(r"```text\n(GET .*?)```", TUTORIAL, re.DOTALL)
+    commands = re.findall(r"^\$ (duetbench .*)$", TUTORIAL, re.MULTILINE)
     root = laid_out(bench, "library")
     result = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
     headline, *statements = output.splitlines()

@@ -16,11 +16,10 @@ from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
-from fake_github import Table, zipped
+from fake_github import BASE, BOT, HEAD, NEXT, TOKEN, Step, Table, zipped
 from foreign import comparison
 from observatory.github import issues, requests
 from observatory.store.change import Change, SeriesName
-from steps import BASE, BOT, HEAD, NEXT, TOKEN, Step
 from synthetic import change_record
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}

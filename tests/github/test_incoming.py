@@ -17,7 +17,7 @@ from duetbench.core.comparison import Comparison, Missing, PackageChange, Releas
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Run
 from duetbench.host import files, result_files
-from fake_github import zipped
+from fake_github import BASE, HEAD, Step, zipped
 from foreign import (
     LOCKS,
     MACHINES,
@@ -35,7 +35,6 @@ from observatory.github import incoming
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
-from steps import BASE, HEAD, Step
 from synthetic import attribution, share
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left

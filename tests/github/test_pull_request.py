@@ -17,10 +17,9 @@ from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, PackageChange, Release
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files, result_files
-from fake_github import run_of_pull, zipped
+from fake_github import BASE, HEAD, NEXT, Step, run_of_pull, zipped
 from foreign import comparison
 from repos import commit, git
-from steps import BASE, HEAD, NEXT, Step
 from synthetic import attribution, share
 
 HOME: Final = {"repository": {"full_name": "owner/name", "default_branch": "main"}}

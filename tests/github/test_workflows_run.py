@@ -10,7 +10,19 @@ from typing import Any, Final
 
 import pytest
 
-from acting import TOKEN, Outcome, Stage, actionlint, load, need, zizmor
+from acting import (
+    SMALL,
+    TOKEN,
+    Outcome,
+    Stage,
+    actionlint,
+    load,
+    need,
+    publish,
+    set_stage,
+    theatre,
+    zizmor,
+)
 from bench import PROJECT
 from duetbench.cli import init
 from duetbench.core.comparison import PackageChange, Release
@@ -20,7 +32,6 @@ from duetbench.host.git import ask, ask_or_none
 from fake_github import BOT, run_of_pull
 from observatory.store.change import SeriesName
 from repos import asgi, commit, git, keep, protect, write, write_all
-from staging import SMALL, publish, set_stage, theatre
 from synthetic import change_record
 
 SCHEDULED: Final = {"schedule": "41 9 * * *"}

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-import tutorial
 from bare import Programs
 from bench import PROJECT, execute
 from duetbench.counts import counted
+from repos import follow_tutorial
 
 DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
 ENGINE: Final = os.environ.get("CONTAINER", "")
@@ -66,7 +66,7 @@ def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> No
 @pytest.mark.skipif(not ENGINE, reason="takes minutes: `make image`")
 def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     """It installs both sides, counts statements and instructions, and loads both servers."""
-    tutorial.follow(tmp_path / "library")
+    follow_tutorial(tmp_path / "library")
     words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
     argv = [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words]
     result = execute(argv)

@@ -5,7 +5,8 @@ They are prepared without a server, from an index on loopback that also has newe
 
 import re
 import shutil
-import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,12 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import command, paths
+from duetbench.host import paths
 from duetbench.judge import affected, preparation
+from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix.checkout import Checkout
-from repos import borrow_cache, commit, git, write
+from repos import borrow_cache, commit, git, uv, write
 from tiny_index import Index
 
 _FILES: Final = paths.project_root() / "tests/projects/layouts"
@@ -59,9 +61,7 @@ def made(name: str, place: Path, index: Index) -> Path:
         write(place, file, re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
     git(place, "init", "--quiet", "--initial-branch=main")
     if name == "workspace":
-        python = Checkout.here().interpreter("3.14").executable
-        argv: list[str | Path] = [command.uv(), "lock", "--quiet", "--python", python]
-        subprocess.run(argv, cwd=place, check=True)
+        uv("lock", "--python", Checkout.here().interpreter("3.14").executable, cwd=place)
     commit(place, "All of it")
     return place / LAYOUTS[name][0]
 
@@ -93,6 +93,14 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
             assert (place / Path(*[".."] * len(project.inside.parts)) / file).is_file()
 
 
+@contextmanager
+def compared(project: Subject, base: str, head: str | None = None) -> Iterator[Sides]:
+    """Both sides, prepared, of which nothing is loaded."""
+    with revisions.copies() as copies:
+        scope = Scope((), QUIET, copies, loaded=False)
+        yield preparation.prepare(project, Contrast((base, head)), scope)
+
+
 @pytest.mark.real
 def test_a_folder_of_a_repository_is_compared_by_commit(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
@@ -102,27 +110,22 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
     project = Subject(root, target=Target.model_validate(keys))
     monkeypatch.chdir(root)
 
-    def reasons(base: str) -> list[str]:
-        with revisions.copies() as copies:
-            scope = Scope((), QUIET, copies, loaded=False)
-            both = preparation.prepare(project, Contrast((base, None)), scope)
+    def reasons() -> list[str]:
+        with compared(project, "HEAD~1") as both:
             return [pair.reason for pair in affected.find(both).pairs]
 
     top = root.parent
     commit(top, "Slower", **{"backend/web.py": "x = 1\n"})
-    assert reasons("HEAD~1") == ["web.py"]
+    assert reasons() == ["web.py"]
     commit(top, "Words", **{"README.md": "hello", "uv.lock": "", ".github/x.yml": ""})
-    assert reasons("HEAD~1") == []
+    assert reasons() == []
     commit(top, "Beside", **{"frontend/index.html": "other"})  # which it may read
-    assert reasons("HEAD~1") == ["../frontend/index.html"]
+    assert reasons() == ["../frontend/index.html"]
     git(top, "mv", "backend", "server")
     commit(top, "Moved")
     moved = Subject(top / "server", target=project.target)
-    with (
-        revisions.copies() as copies,
-        pytest.raises(UsageError, match="HEAD~1 has no folder server"),
-    ):
-        preparation.prepare(moved, Contrast(("HEAD~1", None)), Scope((), QUIET, copies))
+    with pytest.raises(UsageError, match="has no folder server"), compared(moved, "HEAD~1"):
+        pass
 
 
 @pytest.mark.real
@@ -133,17 +136,12 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     project = Subject(root, target=Target.model_validate(keys))
     write(root, "bench/starter.py", "import shop.main\n")
 
-    def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:
-        with revisions.copies() as copies:
-            scope = Scope((), QUIET, copies, loaded=False)
-            both = preparation.prepare(project, Contrast((base, head)), scope)
-            assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
-            return [p.reason for p in affected.find(both).pairs], both.notes
-
     note = "{} has no module bench.starter: lent the checkout's bench/starter.py"
-    result = compared("HEAD~1", None)
-    assert result == (["src/shop/main.py"], (note.format("HEAD~1"),))
-    assert compared("HEAD~1", "HEAD")[1] == tuple(map(note.format, ("HEAD~1", "HEAD")))
+    for head, lacking in ((None, ["HEAD~1"]), ("HEAD", ["HEAD~1", "HEAD"])):
+        with compared(project, "HEAD~1", head) as both:
+            assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
+            assert [pair.reason for pair in affected.find(both).pairs] == ["src/shop/main.py"]
+            assert both.notes == tuple(map(note.format, lacking))
 
 
 @pytest.mark.real

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-import corpus
+import goldens
 import observatory.matrix.published  # noqa: F401 - titles of benchmarks
 from bench import PROJECT
 from comparing import (
@@ -318,11 +318,11 @@ CHOSEN: Final = {
 
 
 @pytest.mark.usefixtures("_at_home")
-@pytest.mark.parametrize("name", [*CHOSEN, *corpus.NAMES])
+@pytest.mark.parametrize("name", [*CHOSEN, *goldens.NAMES])
 def test_each_reader_sees_what_was_agreed(name: str) -> None:
     """Of our own comparisons, and of each application of the corpus."""
-    stored = STORED / f"{CHOSEN.get(name)}.json"
-    comparison = result_files.read(Comparison, stored) if name in CHOSEN else corpus.load(name)
+    file = STORED / CHOSEN[name] if name in CHOSEN else goldens.CORPUS / name
+    comparison = result_files.read(Comparison, file.with_suffix(".json"))
     out = io.StringIO()
     print_comparison(Console(file=out, width=100), comparison, details=False)
     assert_golden(f"answers/{name}.txt", out.getvalue())

@@ -5,13 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from corpus import record
 from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
 from duetbench.judge.pairs import CaseDuets, Mode
+from goldens import record
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"

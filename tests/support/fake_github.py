@@ -1,15 +1,19 @@
-"""The part of GitHub's REST API that duetbench uses: stateful, on a real socket, with faults."""
+"""The part of GitHub's REST API that duetbench uses, and a step of a workflow that uses it.
+
+It is stateful, on a real socket, with faults.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
+import os
 import re
 import socket
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -17,6 +21,10 @@ from typing import Any
 
 from werkzeug import Request, Response
 
+from bench import Done, Shell
+from duetbench.ci import api
+from duetbench.ci.api import GitHub
+from duetbench.cli.verbs import CI
 from tiny_index import Server
 
 BOT = "github-actions[bot]"
@@ -261,3 +269,77 @@ class FakeGitHub:
                 self.leave(run, place.name, zipped(contents))
         listed = [entry for entry in self.artifacts if entry["run"] == run]
         return [{key: entry[key] for key in ("id", "name", "expired")} for entry in listed]
+
+
+BASE, HEAD, NEXT = "b" * 40, "a" * 40, "c" * 40
+TOKEN = "ghs_notToBeShown"
+
+
+@dataclass(frozen=True)
+class Step(Shell):
+    """A step of run 7 in `owner/name`, with pull request 12 open. It records its waits, in s."""
+
+    github: FakeGitHub
+    folder: Path
+    waits: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in [name for name in os.environ if name.startswith(("GITHUB_", "DUETBENCH_"))]:
+            self.patch.delenv(name)
+        self.github.reset()
+        self.set(
+            GITHUB_API_URL=self.github.url,
+            GITHUB_REPOSITORY="owner/name",
+            GITHUB_TOKEN=TOKEN,
+            GITHUB_RUN_ID="7",
+            GITHUB_STEP_SUMMARY=str(self.folder / "summary.md"),
+            NO_PROXY="127.0.0.1",
+        )
+        # Not time.sleep itself: the stand-in sleeps in this process too.
+        self.patch.setattr(api, "WAIT", self.waits.append)
+        self.github.add_pull(12, HEAD, BASE)
+
+    def set(self, **variables: str) -> None:
+        for name, value in variables.items():
+            self.patch.setenv(name, value)
+
+    def __call__(self, *words: str | Path) -> Done:
+        program = "ci" if words[0] in CI else "observatory"
+        result = super().__call__(program, *words)
+        assert TOKEN not in result.out + result.err + self.summary
+        return result
+
+    @contextmanager
+    def connected(self) -> Iterator[GitHub]:
+        with GitHub(os.environ) as github:
+            yield github
+
+    @property
+    def summary(self) -> str:
+        path = self.folder / "summary.md"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    def requests(self, method: str) -> list[str]:
+        before = f"{method} /repos/owner/name"
+        return [
+            request.removeprefix(before)
+            for request in self.github.requests
+            if request.startswith(f"{method} ")
+        ]
+
+    def ours(self) -> list[str]:
+        return [entry["body"] for entry in self.comments() if entry["user"]["login"] == BOT]
+
+    def comments(self) -> list[Table]:
+        return self.github.comments_of(12)
+
+    def comment(self, body: str, login: str = "alice") -> Table:
+        """Add a comment to the pull request, and make it the event of this step."""
+        event = self.github.comment_event(12, login, body)
+        self.set_event(event)
+        return event
+
+    def set_event(self, event: Table) -> None:
+        path = self.folder / "event.json"
+        path.write_text(json.dumps(event), "utf-8")
+        self.set(GITHUB_EVENT_NAME="issue_comment", GITHUB_EVENT_PATH=str(path))

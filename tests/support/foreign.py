@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from bench import PROJECT
 from comparing import FIGURES, comparison_of, judged_case
-from corpus import record
 from duetbench import __version__
 from duetbench.core.comparison import Comparison, Finding, Missing, SideRecord
 from duetbench.core.model import Case, Plan, Run
 from duetbench.host import result_files
+from fake_github import BASE, HEAD
+from goldens import record
 from observatory.measure import asv_plugin
 from observatory.store.change import Change
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import Points
-from steps import BASE, HEAD
 from synthetic import MACHINE, a_file, make_case, make_run, of, ratio, steady_result
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

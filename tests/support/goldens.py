@@ -1,10 +1,23 @@
-"""Golden files: what readers see, as files, so that a change of it is a diff."""
+"""Recorded files of tests: comparisons, records of which they change fields, and what readers see.
 
+The comparisons are of small applications: real launches, whose right answer is known. Each compares
+two commits of an application of some twenty lines, on two cores.
+"""
+
+import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 DATA: Final = Path(__file__).parents[1] / "data"
+CORPUS: Final = DATA.with_name("corpus")
+NAMES: Final = tuple(sorted(path.stem for path in CORPUS.glob("*.json")))
+
+
+def record(name: str) -> dict[str, Any]:
+    """Read the fields of a record: `case`, `change`, `machine` and others."""
+    fields: dict[str, Any] = json.loads((DATA / "records" / f"{name}.json").read_text("utf-8"))
+    return fields
 
 
 def assert_golden(name: str, text: str) -> None:

@@ -1,5 +1,6 @@
 """Checkouts in git repositories of their own, and a cache that tests may write to."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -150,3 +151,16 @@ def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
             (place / "environments" / environment.name).symlink_to(environment)
     patch.setenv("XDG_CACHE_HOME", str(folder))
     return place
+
+
+TUTORIAL: Final = (PROJECT / "docs" / "first.md").read_text("utf-8")
+
+
+def follow_tutorial(root: Path) -> None:
+    """Make the repository with both commits of the page, word by word."""
+    packages, before, after = re.findall(r"```(?:text|python)\n(.*?)```", TUTORIAL, re.DOTALL)[:3]
+    root.mkdir(parents=True)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "List authors", **{"requirements.txt": packages, "library.py": before})
+    after = before.partition("@app.get")[0] + after
+    commit(root, "Look each book up", **{"library.py": after})

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from corpus import record
 from duetbench.app.testbed import Testbed
 from duetbench.core.change import Share
 from duetbench.core.comparison import Attribution, Finding, Release
@@ -25,6 +24,7 @@ from duetbench.core.model import (
     Status,
     Verdict,
 )
+from goldens import record
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
 from observatory.store.points import AnchoredPoint, CasePoints, Points

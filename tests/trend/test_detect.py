@@ -17,6 +17,7 @@ from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files, result_files
+from fake_github import Step
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, StackState
 from observatory.store.change import Step as Candidate
@@ -25,7 +26,6 @@ from observatory.trend.candidates import detect, figures_of, of_table, present, 
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
-from steps import Step
 from synthetic import a_file, change_record, of, ratio
 
 FIRST: Final = datetime(2026, 11, 1, 3, tzinfo=UTC)

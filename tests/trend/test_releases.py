@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from duetbench.core.comparison import Release
+from duetbench.core.comparison import INSTRUCTIONS, Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from observatory.store.points import Points
@@ -30,9 +30,9 @@ def results_of(*points: Points) -> Mapping[str, Result]:
     return judged([table])[table]
 
 
-def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
+def effects(base: Points, head: Points, metric: str = CPU) -> dict[str, ReleaseEffect]:
     (result,) = results_of(base, head).values()
-    return {item.case: item for item in result.effects if item.metric == CPU}
+    return {item.case: item for item in result.effects if item.metric == metric}
 
 
 def test_errors_of_two_releases_add_in_quadrature() -> None:
@@ -42,6 +42,8 @@ def test_errors_of_two_releases_add_in_quadrature() -> None:
     half = 2.1009 * 0.005
     assert item.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
     assert item.verdict is Verdict.WORSE
+    low, high = effects(FIRST, THIRD, INSTRUCTIONS)[JSON].ratio.ends or (0, 0)
+    assert math.log(high / low) == pytest.approx(2 * 1.96 * math.sqrt(2) * 1e-5, rel=1e-3)
     swapped = effects(release(1, 1.2, 0.004, 0.01), release(2, 1.0, 0.003, 0.01))
     assert swapped[JSON].ratio.estimate == pytest.approx(1 / 1.2)
     assert swapped[JSON].verdict is Verdict.BETTER
