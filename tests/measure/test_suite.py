@@ -580,6 +580,7 @@ def test_the_commit_is_found_by_the_tests_of_the_last_one(bench: Bench, project:
         git(root, "add", ".")
         git(root, "commit", "--quiet", "--message", f"Change {number}")
     result = bench("bisect", "HEAD~3", "HEAD", "--tests", "tests/test_2.py", "--json")
+    assert "Change 0: has the change" in result.err
     cause = Cause.model_validate_json(result.out)
     (share,) = cause.shares
     assert [commit.subject for commit in share.commits] == ["Change 0"]
