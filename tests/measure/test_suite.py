@@ -334,7 +334,11 @@ def test_books():
 """
 _INDEX: Final = "create index by_author on book (author)"
 _ONE: Final = _APP.format(index=_INDEX, times=1)
-_WAITS: Final = "    await asyncio.get_running_loop().run_in_executor(None, SHOP.execute, "
+_POOL: Final = "import time, concurrent.futures\nPOOL = concurrent.futures.ThreadPoolExecutor(1)\n"
+_WAITS: Final = (
+    "    POOL.submit(time.sleep, 0.1)  # by then the loop waits\n"
+    "        await asyncio.get_running_loop().run_in_executor(POOL, SHOP.execute, "
+)
 _PLAIN: Final = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
 Project = Callable[[dict[str, str]], Path]
 
@@ -355,7 +359,8 @@ def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Pr
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
-    write(root, "shop.py", _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS))
+    head = _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS)
+    write(root, "shop.py", _POOL + head)
     result = bench("compare", "--limit", "sql=0", "-o", "-")
     comparison = Comparison.model_validate_json(result.out)
     (case,) = comparison.cases
@@ -364,7 +369,7 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert case.effects.tests == ("tests/test_shop.py::test_books",)
     # The line of a statement that a thread sends is the one that waits for it.
     assert [(e.base, e.head, e.place) for e in case.effects.differ if e.kind == "sql"] == [
-        (1, 3, "app, shop.py:12")
+        (1, 3, "app, shop.py:15")
     ]
     assert result.code == 1
     assert "sends 3 SQL statements instead of 1" in result.err
