@@ -125,6 +125,24 @@ def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
     assert first.effects.tests[0].startswith("suite.api_django.DjangoTest.test_")
 
 
+_UNIT: Final = """
+import unittest
+
+class Unit(unittest.TestCase):
+    def test_error(self):
+        raise LookupError
+
+    def test_failure(self):
+        self.fail()
+
+    def test_right(self):
+        pass
+
+    def test_skip(self):
+        self.skipTest("")
+"""
+
+
 def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--tests nowhere: expected a file or folder of"):
         Suite.find(tmp_path, ["nowhere"])
@@ -137,6 +155,12 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     other = "tests/test_other.py::test_that_runs"
     ends = {"tests/test_it.py": "error", other: "passed"}
     assert suite.record(tests, tmp_path, _quiet).outcomes == ends
+    # A runner of unittest, as Django's.
+    write(tmp_path, "manage.py", "import sys, unittest\nunittest.main(None, argv=sys.argv[2:])\n")
+    write(tmp_path, "unit.py", _UNIT)
+    tested = suite.record(replace(tests, pytest=False, tests=["unit.py"]), tmp_path, _quiet)
+    ends = {"error": "error", "failure": "failed", "right": "passed", "skip": "skipped"}
+    assert tested.outcomes == {f"unit.Unit.test_{name}": end for name, end in ends.items()}
     write(tmp_path, "tests/test_it.py", "")
     write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
@@ -591,6 +615,8 @@ def test_the_commit_is_found_by_the_tests_of_the_last_one(bench: Bench, project:
     assert [commit.subject for commit in share.commits] == ["Change 0"]
     assert {(f.subject, f.base, f.head) for f in share.findings} >= {("sql", 1, 2)}
     assert bench("bisect", "HEAD", "--tests", "tests").code == 2
+    swapped = bench("bisect", "HEAD", "HEAD~1", "--tests", "tests")
+    assert (swapped.code, "is HEAD the earlier one?" in swapped.err) == (2, True)
 
 
 def test_a_test_that_fails_on_head_only_decides_the_exit_code(
