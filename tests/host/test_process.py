@@ -60,7 +60,9 @@ def test_what_does_not_end_is_killed(
     assert set(killed) == (everyone if exit_code < 0 else others)
     assert session.members() == []
     assert not any(map(lives, everyone))
+    assert not psutil.pid_exists(session.pid)  # not even as a zombie
     assert session.stop(30) == killed
+    assert process_session.describe(session.pid) == f"process {session.pid} (it has just ended)"
 
 
 def test_a_daemon_that_left_the_session_is_a_member(
@@ -151,7 +153,7 @@ def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: P
 
 
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
-    tmp_path: Path, sessions: Path
+    tmp_path: Path, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
     with (
@@ -165,6 +167,10 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             assert all(map(lives, workers))
             owning.kill()
             owning.wait()
+            with monkeypatch.context() as patch:
+                patch.setattr(process_session, "kill_all", lambda find, _: find())
+                (sentence,) = process_session.reap()
+            assert re.match(r"could not end process \d+, \d+, \d+, left by an earlier", sentence)
             assert all(map(lives, workers))
             (sentence,) = process_session.reap()
             assert sentence.startswith("ended 3 processes left by an earlier run (")

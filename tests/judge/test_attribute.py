@@ -1,5 +1,6 @@
 """Attributions: the ranking, worked out by hand, and an application before and after a commit."""
 
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from bare import QUIET
 from bench import deployed
-from comparing import comparison_of
+from comparing import CPU, SAME, WORSE, comparison_of, judged_case
 from duetbench.app.setting import Contrast
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
@@ -17,9 +18,13 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.counts import counted
 from duetbench.counts.profiling import ROOT, Name, Profile
 from duetbench.counts.ranking import rank
-from duetbench.judge.attribute import attribute, name_of
+from duetbench.host.console import Narrator
+from duetbench.judge.attribute import attribute, explain, name_of
+from duetbench.judge.causes import clearest_case
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
+from fake_sessions import side
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
 from synthetic import make_case, make_endpoint, make_testbed
@@ -56,13 +61,24 @@ def on_python(version: str) -> SideCase:
     ],
 )
 def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
-    version: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+    version: str,
+    sentence: str,
+    narrator: Narrator,
+    heard: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """After a comparison that is said, of the case that moved most; or nothing, if none did."""
     monkeypatch.setattr(counted, "instructions", lambda *_: "counted")
     sides = [on_python(version), on_python("3.14.0")]
+    slower, alike = (comparison_of(judged_case("x/a", found)) for found in (WORSE, SAME))
+    assert clearest_case(slower, "x/*") == ("x/a", CPU)
+    assert clearest_case(alike, "x/*") == ("x/*", "")
     for base, head in (sides, sides[::-1]):
         with pytest.raises(CountError, match=f"^{sentence}"):
             attribute(base, head, QUIET)
+        both = Sides(side("base", ()), side("head", ()), Path(), (Pair(base, head),), ())
+        assert explain(alike, both, narrator) is explain(slower, both, narrator) is None
+    assert heard.getvalue().count(f"which code it is was not found out: {sentence}") == 2
 
 
 @pytest.mark.long

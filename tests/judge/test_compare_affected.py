@@ -141,6 +141,10 @@ def test_packages_and_interpreters_affect_their_cases() -> None:
         "no measured case has the packages that moved (h11 1.0 → 1.1)."
     )
     assert selected(Diff(), cases).empty_reason == "base and head do not differ."
+    diff = Diff(files={"src/more.py": {"f": 1}, "tests/test_more.py": {"g": 1}})  # which none runs
+    covered = affected.cover(selected(diff, cases), diff, {ONE: frozenset()})
+    assert covered is not None
+    assert (covered.missed, covered.alone) == (("f in src/more.py",), False)
 
 
 def test_versions_are_those_of_a_lock_for_this_platform(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from duetbench.core.comparison import Duet, SideName
 from duetbench.core.effects import KEPT, Effects, KeptMemory
 from duetbench.core.model import Verdict
 from duetbench.effects.difference import Observations
-from duetbench.judge.findings import exit_code
+from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.pairs import decide
 from duetbench.load.soak import Curve, of_curve
 from duetbench.report.report import make_report
@@ -164,6 +164,13 @@ def test_a_report_does_not_contradict_its_load(
     assert (kept.verdict, kept.base, kept.head) == (verdict, 0, head)
     assert says in make_report(actual).headline
     assert exit_code(actual) == (1 if size else 0)
+    for base, other in (
+        (known, Verdict.BETTER),
+        (None, Verdict.UNKNOWN),
+    ):  # which head ends, or not
+        effects = Effects(kept_base=base, kept_head=NONE if base else known)
+        (found,) = (item for item in of_effects(CASE, effects) if item.subject == KEPT)
+        assert found.verdict is other
 
 
 @pytest.mark.real

@@ -247,7 +247,9 @@ def test_loads_of_a_duet() -> None:
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
-    # One request of each side before and after, two of the warm-up, and four turns at the end.
+    # Of 10 ms three requests of each side before and one after; at the end there are four turns.
+    assert duet_seconds(quick)[1] == pytest.approx(2 * 4 * 0.01 + 0.5 + 2 + 0.1 + 4 * 0.01)
+    # Of 1 s one before and after, and two of the warm-up.
     assert duet_seconds(slow) == pytest.approx((0.5 + 2 * 0.25, 4 * 1 + 2 * 1 + 3.3 + 0.1 + 4 * 1))
     for rate, output, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
         load = {"rate": rate, "duration": output}

@@ -435,6 +435,8 @@ SEEN: Final = {
     "tools of monitoring": (
         MONITORS.format("(0, 1, 2, 3, 4)"), ("sys.monitoring.free_tool_id(3)\n"
         "sys.monitoring.use_tool_id(3, 'own')\nopen(__file__)"), {"read": [("shop.py", 1)]}),
+    "a fork": ("import os", "if not (child := os.fork()): os._exit(0)\nos.waitpid(child, 0)",
+               {"process": [("fork", 1)]}),
     # What a report is written with may be replaced, and the process may end while memory is read.
     "nothing to write with": (REFUSES, "sys.stderr.close()", {}),
     "an end": ("import itertools, os\nnumbers = itertools.count()",

@@ -126,6 +126,24 @@ def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
     assert first.effects.tests[0].startswith("suite.api_django.DjangoTest.test_")
 
 
+_UNIT: Final = """
+import unittest
+
+class Unit(unittest.TestCase):
+    def test_error(self):
+        raise LookupError
+
+    def test_failure(self):
+        self.fail()
+
+    def test_right(self):
+        pass
+
+    def test_skip(self):
+        self.skipTest("")
+"""
+
+
 def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--tests nowhere: expected a file or folder of"):
         Suite.find(tmp_path, ["nowhere"])
@@ -138,6 +156,12 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     other = "tests/test_other.py::test_that_runs"
     ends = {"tests/test_it.py": "error", other: "passed"}
     assert suite.record(tests, tmp_path, _quiet).outcomes == ends
+    # A runner of unittest, as Django's.
+    write(tmp_path, "manage.py", "import sys, unittest\nunittest.main(None, argv=sys.argv[2:])\n")
+    write(tmp_path, "unit.py", _UNIT)
+    tested = suite.record(replace(tests, pytest=False, tests=["unit.py"]), tmp_path, _quiet)
+    ends = {"error": "error", "failure": "failed", "right": "passed", "skip": "skipped"}
+    assert tested.outcomes == {f"unit.Unit.test_{name}": end for name, end in ends.items()}
     write(tmp_path, "tests/test_it.py", "")
     write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
@@ -335,7 +359,11 @@ def test_books():
 """
 _INDEX: Final = "create index by_author on book (author)"
 _ONE: Final = _APP.format(index=_INDEX, times=1)
-_WAITS: Final = "    await asyncio.get_running_loop().run_in_executor(None, SHOP.execute, "
+_POOL: Final = "import time, concurrent.futures\nPOOL = concurrent.futures.ThreadPoolExecutor(1)\n"
+_WAITS: Final = (
+    "    POOL.submit(time.sleep, 0.1)  # by then the loop waits\n"
+    "        await asyncio.get_running_loop().run_in_executor(POOL, SHOP.execute, "
+)
 _PLAIN: Final = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
 Project = Callable[[dict[str, str]], Path]
 
@@ -356,7 +384,8 @@ def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Pr
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:
     """A limit is of the requests' figures; a dropped index shows although no statement changed."""
     root = project({"shop.py": _ONE, "tests/test_shop.py": _TEST})
-    write(root, "shop.py", _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS))
+    head = _APP.format(index="", times=3).replace("    SHOP.execute(", _WAITS)
+    write(root, "shop.py", _POOL + head)
     result = bench("compare", "--limit", "sql=0", "-o", "-")
     comparison = Comparison.model_validate_json(result.out)
     (case,) = comparison.cases
@@ -365,7 +394,7 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     assert case.effects.tests == ("tests/test_shop.py::test_books",)
     # The line of a statement that a thread sends is the one that waits for it.
     assert [(e.base, e.head, e.place) for e in case.effects.differ if e.kind == "sql"] == [
-        (1, 3, "app, shop.py:12")
+        (1, 3, "app, shop.py:15")
     ]
     assert result.code == 1
     assert "sends 3 SQL statements instead of 1" in result.err
@@ -581,11 +610,14 @@ def test_the_commit_is_found_by_the_tests_of_the_last_one(bench: Bench, project:
         git(root, "add", ".")
         git(root, "commit", "--quiet", "--message", f"Change {number}")
     result = bench("bisect", "HEAD~3", "HEAD", "--tests", "tests/test_2.py", "--json")
+    assert "Change 0: has the change" in result.err
     cause = Cause.model_validate_json(result.out)
     (share,) = cause.shares
     assert [commit.subject for commit in share.commits] == ["Change 0"]
     assert {(f.subject, f.base, f.head) for f in share.findings} >= {("sql", 1, 2)}
     assert bench("bisect", "HEAD", "--tests", "tests").code == 2
+    swapped = bench("bisect", "HEAD", "HEAD~1", "--tests", "tests")
+    assert (swapped.code, "is HEAD the earlier one?" in swapped.err) == (2, True)
 
 
 def test_a_test_that_fails_on_head_only_decides_the_exit_code(

@@ -262,13 +262,15 @@ def test_every_worker_answers() -> None:
         identities = probe(server.server_port, workers_expected=2)
         assert server.connections >= 7
     assert sorted(worker.pid for worker in identities) == [1, 2]
-    # One that never answers is missed; one too many is a restart.
-    for numbers, flag, words in (
-        ((7,), FlagName.NOT_READY, r"expected 2 workers.*found 1 \(7-a\)"),
-        ((1, 2, 3), FlagName.SERVER_DIED, "expected 2 workers, found 3"),
+    # One that never answers is missed; one too many is a restart; another server is none of ours.
+    for answers, flag, words in (
+        (workers(7), FlagName.NOT_READY, r"expected 2 workers.*found 1 \(7-a\)"),
+        (workers(1, 2, 3), FlagName.SERVER_DIED, "expected 2 workers, found 3"),
+        (Answer(status=500), FlagName.WRONG_ANSWER, "expected status 200, found 500 with 'hello'"),
+        (Answer(), FlagName.WRONG_ANSWER, "expected an identity, found 'hello'"),
     ):
         with (
-            serving(workers(*numbers)) as server,
+            serving(answers) as server,
             pytest.raises(LaunchError, match=words) as caught,
         ):
             probe(server.server_port, workers_expected=2, timeout=0.5)
