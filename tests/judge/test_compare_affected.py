@@ -20,7 +20,7 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from fake_sessions import make_pairs, note_sessions, side
 from observatory.matrix.sides import match
-from repos import SHOP, asgi, commit, git, work_in, write, write_all
+from repos import SHOP, asgi, commit, git, work_in, write_all
 from synthetic import make_case, make_testbed
 
 ONE, TWO, SLOW = CASES = "one/a", "two/b", "slow/c"
@@ -253,8 +253,7 @@ def test_code_differs_by_what_it_executes(
 ) -> None:
     assert BASE.count(old) == 1
     roots = tmp_path / "base", tmp_path / "head"
-    files = {"shop.py": BASE, "a.txt": "1", "gone.py": "", "pyproject.toml": ""}
-    write_all(roots[0], files)
+    write_all(roots[0], {"shop.py": BASE, "a.txt": "1", "gone.py": "", "pyproject.toml": ""})
     write_all(roots[1], {"shop.py": BASE.replace(old, new), "a.txt": "1"})
     expected = set() if differ is None else {"?"} if differ == "?" else {"*", *differ}
     for base, head in (roots, roots[::-1]):
@@ -263,7 +262,7 @@ def test_code_differs_by_what_it_executes(
         assert affected.differing("gone.py", base, head)
     assert affected.differing("nowhere.py", *roots) == {}
     for tool, keys in (("duetbench", set()), ("other", {"*"})):
-        write(roots[1], "pyproject.toml", f"[tool.{tool}]\nx = 1\n")
+        write_all(roots[1], {"pyproject.toml": f"[tool.{tool}]\nx = 1\n"})
         assert affected.differing("pyproject.toml", *roots).keys() == keys
     for root, names in zip(roots, ("ab", "ba"), strict=True):  # the first route that fits answers
         write_all(root, {"routes.py": "".join(f"@route\ndef {name}(): ...\n" for name in names)})

@@ -248,8 +248,8 @@ def test_both_sides_of_a_repository_are_compared(
     (answer,) = actual.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
     monkeypatch.setattr(effects, "PATIENCE", 0.5)
-    slow = ITEMS.replace("def find():", "def find():\n    time.sleep(60)")
-    (words,) = effects.observe(pairs(ITEMS, slow)).endless.values()
+    waits = ITEMS.replace("def find():", "def find():\n    time.sleep(60)")
+    (words,) = effects.observe(pairs(ITEMS, waits)).endless.values()
     assert words.startswith("an answer without end: more than 0.5")
 
 
@@ -318,4 +318,3 @@ def test_a_leak_is_what_two_processes_keep_with_the_larger_size(
         assert joined.kept is not None
         assert joined.kept.bytes == size
     assert item.with_(replace(two, loaded=["b.py"])).loaded == ("a.py", "b.py")
-    assert item.with_(replace(two, loaded=None)).loaded is None

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
@@ -23,8 +22,7 @@ from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import NO_TIME, Observations
 from duetbench.host import files
-from duetbench.judge import causes, repetition
-from duetbench.judge.bisection import StuckError
+from duetbench.judge import repetition
 from duetbench.judge.comparison import Extent, InterruptedComparison, Session
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
@@ -137,10 +135,7 @@ def test_a_script_has_its_findings(
 @pytest.mark.parametrize(
     ("seconds", "slower"), [(90.0, 0.0), (90.0, 0.03), (300.0, 0.0), (1200.0, 0.03)]
 )
-def test_the_budget_is_kept(
-    seconds: float, slower: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also by a search among eight: each look may take a third of it, and no more than is left."""
+def test_the_budget_is_kept(seconds: float, slower: float, tmp_path: Path) -> None:
     fake = FakeInstruments(slower=dict.fromkeys(NAMES, slower))
     actual = compared_by(fake, [busy(name) for name in NAMES], tmp_path, seconds)
     assert actual.wall_seconds <= 1.1 * seconds
@@ -149,20 +144,6 @@ def test_the_budget_is_kept(
     judged = verdicts(actual)
     assert judged.keys() == set(NAMES)
     assert {judged[name] for name in judged.keys() - measured} <= {UNKNOWN}
-
-    def compare(_: object, _after: object, extent: Extent, _reporter: object) -> Comparison:
-        asked.append(extent.seconds)
-        return actual
-
-    now, asked = [0.0], list[float | None]()
-    monkeypatch.setattr(causes, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    look = causes.looks(compare, 8, "*", seconds, SilentReporter())
-    for now[0] in (0, seconds * 5 / 6):
-        look(frozenset(), frozenset("a"), "duets", ONE)
-    assert asked == pytest.approx([seconds / 3, seconds / 6])
-    now[0] = seconds * 12 / 13
-    with pytest.raises(StuckError):
-        look(frozenset(), frozenset("a"), "duets", ONE)
 
 
 def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:

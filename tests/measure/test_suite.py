@@ -160,8 +160,7 @@ def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "manage.py", "import sys, unittest\nunittest.main(None, argv=sys.argv[2:])\n")
     write(tmp_path, "unit.py", _UNIT)
     tested = suite.record(replace(tests, pytest=False, tests=["unit.py"]), tmp_path, _quiet)
-    ends = {"error": "error", "failure": "failed", "right": "passed", "skip": "skipped"}
-    assert tested.outcomes == {f"unit.Unit.test_{name}": end for name, end in ends.items()}
+    assert [*tested.outcomes.values()] == ["error", "failed", "passed", "skipped"]
     write(tmp_path, "tests/test_it.py", "")
     write(tmp_path, "tests/test_other.py", "")
     with pytest.raises(SetupError, match="no test ran"):
