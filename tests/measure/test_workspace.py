@@ -61,7 +61,8 @@ def case() -> Case:
         env_names=("TOKEN",),
         before=("""echo '{"made": true}' > $SHOP_DATABASE""", "sleep 600 & echo $! > $NOTED",
                 # The first launch's would end the wait of the second one.
-                ("rm -f $NOTED.daemon; setsid -f env -i sh -c 'echo $$ > '$NOTED.daemon'; exec sleep 600'; "
+                ("rm -f $NOTED.daemon; "
+                 "setsid -f env -i sh -c 'echo $$ > '$NOTED.daemon'; exec sleep 600'; "
                 "until test -s $NOTED.daemon; do sleep 0.01; done")),
         after=(
             "test -d written && cp $SHOP_DATABASE $NOTED.after",
