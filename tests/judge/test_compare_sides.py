@@ -84,8 +84,12 @@ def _measured_from_its_own(repository: Path, scope: Scope) -> None:
     assert (head.root / app).read_text() == text + "\nSLOW = True\n"
     assert [case.id for case in head.cases] == [JSON]
     assert not (head.root / "results").exists()
+    assert len(str(base.root)) == len(str(head.root))
+    assert {base.root.parent, head.root.parent} == {scope.copies}
     for side in (base, head):
         (side.root / "apps" / "asgi-wsgi" / "bench.db").touch()
+    assert base.testbed.pythons == head.testbed.pythons  # the locks are the same
+    assert str(head.root / "apps") in both.pairs[0].head.environment()["PYTHONPATH"]
 
     working = revisions.working(repository)
     assert (working.label, working.dirty, working.commit) == ("working tree", True, second)
