@@ -362,8 +362,8 @@ def test_the_python_api_has_the_steps_of_a_comparison(
     with duetbench.prepare(Contrast(sides), target) as both:
         seen = duetbench.observe(both)
         (pair,) = both.pairs
-        for _ in range(3):
-            assert not duetbench.duet(pair).failed
+        while len(pair.usable) < 3:  # beside other programs not each is
+            assert (duetbench.duet(pair).failed, len(pair.all) < 12) == ((), True)
         actual = {item.subject: item for item in duetbench.decide(both, seen)}
     ratio = actual[CPU].ratio
     assert ratio is not None
