@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -169,6 +170,7 @@ def compile_lock(
     tick: Tick,
     *,
     lines: Sequence[str] = (),
+    as_of: date | None = None,
     version: str | None = None,
     keep: str = "",
     pins: Sequence[str] = (),
@@ -176,15 +178,17 @@ def compile_lock(
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
-    `lines` are requirements beside those that `argv` names. The lock is for Pythons of `version`
-    and newer; with a `home`, settings of uv there apply. The versions of `keep`, a lock, are
-    preferred. `pins` are requirements that limit all packages.
+    `lines` are requirements beside those that `argv` names. Releases are those until the end of
+    `as_of` (UTC), or that moment. The lock is for Pythons of `version` and newer; with a `home`,
+    settings of uv there apply. The versions of `keep`, a lock, are preferred. `pins` are
+    requirements that limit all packages.
 
     Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """
     # Any interpreter can resolve; naming one saves uv a slow search for a 3.14.
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if home else ["--no-config"]
+    full += ["--exclude-newer", as_of.isoformat()] if as_of else []
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
     listed = (word.read_text("utf-8", "replace") for word in argv if isinstance(word, Path)
               and word.suffix in {".txt", ".in"})  # fmt: skip

@@ -65,9 +65,8 @@ def run_command(
         raise Exit(1)
     if run.commit:
         words, others = repetition(context.obj)
-        more = f" and your {others}" * bool(others)
         again = shlex.join(["duetbench", "compare", "HEAD", *words])
-        console.say(f"next: change something, then {again}{more}")
+        console.say(f"next: change something, then {again}{f' and your {others}' * bool(others)}")
 
 
 def report(run: Run, path: Path, console: Console) -> int:

@@ -278,13 +278,10 @@ def resolve(
     as `granian==2.7.8` that limit what is installed. SetupError: uv finds no such set of
     packages.
     """
-    argv = [*subject.sources(stack)]
-    if as_of is not None:
-        argv += ["--exclude-newer", as_of.isoformat()]
     # Its home may have an index of its own.
     return stacks.compile_lock(
-        argv, f"stack {stack}", tick,
-        version=subject.version, keep=keep, pins=pins, home=subject.home,
+        subject.sources(stack), f"stack {stack}", tick,
+        as_of=as_of, version=subject.version, keep=keep, pins=pins, home=subject.home,
     )  # fmt: skip
 
 

@@ -132,8 +132,9 @@ def execute(
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
     left = [_AROUND + case.load.duration + 2 * case.endpoint.takes for case, _ in steps]
-    size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
-    progress.start(f"{size}, about {duration(sum(left))}", sum(left))
+    progress.start(
+        f"{len(steps)} launch{'es' * (len(steps) != 1)}, about {duration(sum(left))}", sum(left)
+    )
     try:
         for order, (case, number) in enumerate(steps):
             progress.work(case.id, order, sum(left[order:]))

@@ -204,12 +204,11 @@ def lock_stacks(
     its index; then no lock was changed.
     """
     texts: dict[Path, str] = {}
-    until = ["--exclude-newer", as_of.isoformat()] if as_of else []
     for name in names or checkout.stacks:
         checkout.pythons(name)
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
             texts[checkout.lock_file(name)] = stacks.compile_lock(
-                [*checkout.sources(name), *until], f"stack {name}", tick, version=checkout.version
+                checkout.sources(name), f"stack {name}", tick, as_of=as_of, version=checkout.version
             )
     for file, text in texts.items():
         stacks.write_lock(file, text)

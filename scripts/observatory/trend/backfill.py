@@ -90,9 +90,8 @@ def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None
     """The newest release of a package, as `Newest`, from the index."""
     tick(f"as of {day}")
     asked = f"{package}<{below}" if below else package
-    argv = ["--no-deps", "--exclude-newer", day.isoformat()]
     try:
-        text = stacks.compile_lock(argv, asked, tick, lines=[asked])
+        text = stacks.compile_lock(["--no-deps"], asked, tick, lines=[asked], as_of=day)
     except SetupError as error:
         if "No solution found" in str(error):  # no release is old enough
             return None
