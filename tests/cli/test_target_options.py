@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from bench import Bench
 from comparing import comparison_of
-from duetbench.app.detection import applications
 from duetbench.cli import options
+from duetbench.cli.init import applications
 from duetbench.cli.options import Options, left_out, repetition, with_options, with_target
 from duetbench.judge.repetition import rebuilt, why_command
 from repos import work_in, write, write_all

@@ -178,10 +178,9 @@ def compile_lock(
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
-    `lines` are requirements beside those that `argv` names. Releases are those until the end of
-    `as_of` (UTC), or that moment. The lock is for Pythons of `version` and newer; with a `home`,
-    settings of uv there apply. The versions of `keep`, a lock, are preferred. `pins` are
-    requirements that limit all packages.
+    `lines` are requirements beside those of `argv`; `as_of` is the last day (UTC) or moment of
+    releases. The lock is for Pythons of `version` and newer; with a `home`, settings of uv there
+    apply. The versions of `keep`, a lock, are preferred. `pins` are requirements that limit all.
 
     Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, get_origin
 from typer import Context, Option
 
 from duetbench.app import target
-from duetbench.app.deployment import module_files
 from duetbench.app.subject import Subject
 from duetbench.app.target import FIELDS, is_harmless
 from duetbench.core import units
@@ -221,6 +220,8 @@ def _read(values: Mapping[str, Any]) -> Options:
 
 def with_options(root: Path, options: Options) -> Subject:
     """Return a repository's application, from keys and options; raises as `target.of`."""
+    from duetbench.app.deployment import module_files  # slow to import
+
     here, app = Path.cwd(), options["app"]
     if app and here != root and here.is_relative_to(root):
         name, places = app.partition(":")[0], (here, root / "src", root)

@@ -25,7 +25,7 @@ VERBS: Final[Table] = {
     "show": ("show", "Show a run, a comparison, or points of a trend."),
     "explain": ("explain", "Explain a word of the reports, a flag, or a metric."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
-    "doctor": ("setup", "Show what is missing here, and how to fix it."),
+    "doctor": ("doctor", "Show what is missing here, and how to fix it."),
     "setup": ("setup", "Install the load generator, or check it."),
     "ci": ("verbs", "Commands for workflows: compare what a pull request changes."),
 }

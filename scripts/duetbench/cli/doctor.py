@@ -1,0 +1,63 @@
+"""`duetbench doctor`: what this machine has, and how that affects figures."""
+
+import shutil
+
+import psutil
+from typer import Exit
+
+from duetbench.app import tools
+from duetbench.app.target import configuration
+from duetbench.cli.options import JsonOption
+from duetbench.cli.setup import NO_VALGRIND, VALGRIND
+from duetbench.core import units
+from duetbench.core.errors import SetupError
+from duetbench.host import command, machine, paths
+from duetbench.host.console import Console, print_json
+
+
+def doctor_command(as_json: JsonOption = False) -> None:
+    """Say whether this machine is ready to measure, what is missing, and what affects figures.
+
+    $ duetbench doctor
+    $ duetbench doctor --json
+
+    Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
+    """
+    first, spec = machine.core_times(), configuration(paths.project_root()).oha
+    try:
+        program, fault = tools.find_oha(spec), tools.oha_fault(spec)
+        origin = f"{tools.oha_origin(program)}; {program}"
+        oha = f"wrong; {fault}" if fault else f"{spec.version}, {origin}"
+    except SetupError as error:
+        fault = oha = str(error)
+    busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself
+    last, fingerprint = machine.core_times(), machine.fingerprint()
+    cores = fingerprint.server_cores, fingerprint.client_cores
+    server, client = (", ".join(map(str, own)) for own in cores)
+    facts = {
+        "oha": oha,
+        VALGRIND: shutil.which(VALGRIND) or f"not required; {NO_VALGRIND}",
+        "CPU": fingerprint.cpu,
+        "cores": f"{fingerprint.cores}: server {server}, generator {client}",
+        "pinning": "each on its own cores"
+        if fingerprint.pinned
+        else "impossible: one core for both",
+        "memory": units.size(fingerprint.memory),
+        "system": f"{fingerprint.os}, kernel {fingerprint.kernel}",
+        "hypervisor": fingerprint.virtual or "none seen",
+        "frequency governor": fingerprint.governor or "none shown",
+        "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
+        "steal": f"{units.share(last.since(first).steal_share)} now, "
+        f"{units.share(last.steal_share)} since boot",
+        "load": f"{busy:.0f} % of the core time is used now",
+    }
+    if as_json:
+        shown = fingerprint.model_dump(mode="json")
+        print_json({"ready": not fault, "facts": facts, "machine": shown})
+    else:
+        not_ready = "Not ready to measure: oha; run `duetbench setup`"
+        Console().say(not_ready if fault else "Ready to measure")
+        for name, text in facts.items():
+            Console().say(f"  {name}: {text}")
+    if fault:
+        raise Exit(1)
