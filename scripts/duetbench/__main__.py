@@ -4,13 +4,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from duetbench.core import __version__
+
 
 def stored_help(words: Sequence[str]) -> str:
-    """Return the help that a command line asks for, if it is a stored text, which takes no time."""
+    """Return what a command line asks for if that is a stored text, which takes no time."""
     if not words or words[0] == "--help":
         name = "duetbench"
     elif words[0] == "compare" and "--help" in words:
         name = "compare"
+    elif words[0] == "--version":
+        return f"{__version__}\n"
     else:
         return ""
     return (Path(__file__).parent / "cli" / "help" / f"{name}.txt").read_text("utf-8")

@@ -5,19 +5,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 from unittest import mock
 
 import pytest
-from typer.main import get_group
-from typer.testing import CliRunner
+from cyclopts import App
 
 import duetbench.cli
 from bench import PROGRAMS, Shell, execute
 from duetbench import __version__
 from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, explain, options
-from duetbench.cli.verbs import VERBS, Verb
+from duetbench.cli.verbs import VERBS
 from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
 from duetbench.core.metrics import METRICS
@@ -49,19 +48,19 @@ def own(imported: set[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def verbs() -> dict[str, Any]:
+def verbs() -> dict[str, App]:
     """All listed verbs of both programs and those below them, by all their words."""
 
-    def below(group: Any, words: str) -> Iterator[tuple[str, Any]]:
-        for name, item in getattr(group, "commands", {}).items():
-            command = item.load() if isinstance(item, Verb) else item
-            yield f"{words}{name}", command
-            yield from below(command, f"{words}{name} ")
+    def below(group: App, words: str) -> Iterator[tuple[str, App]]:
+        for name, command in group.resolved_commands().items():
+            if name != "--help":
+                yield f"{words}{name}", command
+                yield from below(command, f"{words}{name} ")
 
     return {
         words: verb
         for program, app in PROGRAMS.items()
-        for words, verb in below(get_group(app), f"{program} ")
+        for words, verb in below(app, f"{program} ")
     }
 
 
@@ -75,26 +74,36 @@ def test_a_verb_imports_its_own_module() -> None:
     assert not imported & {"asv", "httpx", "jinja2", "numpy", "scipy"}
 
 
-def parameters(words: str, verb: Any) -> Iterator[str]:
+def names_of(verb: App) -> list[str]:
+    """A verb's parameters, those that are no options by their names in lower case."""
+    given = [] if verb.default_command is None else verb.assemble_argument_collection()
+    return [
+        ", ".join(name for name in item.names if name not in item.negatives)
+        if item.name[0] == "-"
+        else item.field_info.name
+        for item in given
+        if item.show
+    ]
+
+
+def parameters(words: str, verb: App) -> Iterator[str]:
     """A verb's parameters, a name per line; those of an application once, for `compare`."""
-    whole = words == "duetbench compare"
-    shared = any(item.name == "copy_database" for item in verb.params) and not whole
-    of_target = {name.replace("-", "_") for name in options.OPTIONS} | {"words"}
-    for item in verb.params:
-        names = sorted((*item.opts, *item.secondary_opts), key=len, reverse=True)
-        if not shared or item.name not in of_target:
-            yield f"    {', '.join(names)}{' (hidden)' * getattr(item, 'hidden', False)}"
+    names, of_target = names_of(verb), {*(f"--{name}" for name in options.OPTIONS), "--with"}
+    shared = of_target <= {*names} and words != "duetbench compare"
+    for name in names:
+        if not shared or name not in of_target:
+            yield f"    {name}"
     if shared:
         yield "    and an application's, as compare"
 
 
-def test_no_verb_or_option_comes_or_goes_unseen(verbs: dict[str, Any]) -> None:
+def test_no_verb_or_option_comes_or_goes_unseen(verbs: dict[str, App]) -> None:
     """The tree of verbs with their options' names is recorded: scripts and habits rely on it."""
     tree = [line for words in sorted(verbs) for line in (words, *parameters(words, verbs[words]))]
     assert_golden("help.txt", "".join(f"{line}\n" for line in tree))
 
 
-def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
+def test_stored_helps_fit_and_name_all(verbs: dict[str, App]) -> None:
     """80 columns, each command, and each option of `compare` that is no application's."""
     output, imported = start("duetbench", "compare", "HEAD~1", "--help")
     every = stored_help(())
@@ -103,25 +112,23 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     for text in (output, every):
         assert max(map(len, text.splitlines())) <= 80
         assert len(text.splitlines()) <= 30
-    assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS]
+    assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS, "ci"]
     named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", output))
-    params = verbs["duetbench compare"].params
-    assert named - {"--help"} <= {param.opts[0] for param in params}
-    shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
-    assert shown - {f"--{name}" for name in options.OPTIONS} - named == {"base", "head"}
+    known = {*names_of(verbs["duetbench compare"])}
+    assert named - {"--help"} <= known
+    assert known - {f"--{name}" for name in options.OPTIONS} - named == {"base", "head"}
 
 
-def test_every_help_teaches(verbs: dict[str, Any]) -> None:
+def test_every_help_teaches(verbs: dict[str, App], call: Shell) -> None:
     """Two examples (of what only workflows call one), no type of a program, no mark-up lost."""
     for words, verb in verbs.items():
-        if hasattr(verb, "commands"):
+        if verb.default_command is None:
             continue
         program, *rest = words.split()
-        wide = {"COLUMNS": "100"}
-        output = CliRunner().invoke(PROGRAMS[program], [*rest, "--help"], env=wide).output
+        output = call.done(*words.removeprefix("duetbench ").split(), "--help")
         wanted = 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert output.count("$ ") >= wanted, words
-        assert not re.search(r"<(bool|str|int|float|path|file|list)\b", output), output
+        assert not re.search(r"\b(STR|BOOL|[a-z]+\.\.\.\s)", output), output
 
 
 def test_exit_codes_are_those_of_the_table() -> None:

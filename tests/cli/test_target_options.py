@@ -6,18 +6,23 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import pytest
-import typer
-from typer import Argument
-from typer.testing import CliRunner
 
 from bench import Bench
 from comparing import comparison_of
 from duetbench.cli import options
 from duetbench.cli.init import applications
-from duetbench.cli.options import Options, left_out, repetition, with_options, with_target
+from duetbench.cli.options import (
+    DECLARED,
+    Options,
+    TargetOptions,
+    left_out,
+    repetition,
+    with_options,
+)
+from duetbench.cli.verbs import make_group
 from duetbench.judge.repetition import rebuilt, why_command
 from repos import work_in, write, write_all
 
@@ -114,19 +119,15 @@ def parse(words: Sequence[str]) -> Options:
     """What `compare` and `why` read from options."""
     read: dict[str, Any] = {}
 
-    def verb(
-        context: typer.Context,
-        names: Annotated[list[str] | None, Argument()] = None,
-        seed: int = 1,
-        profile: str = "",
+    def verb_command(
+        *_names: str, seed: int = 1, profile: str = "", application: TargetOptions = DECLARED
     ) -> None:
-        del names, seed, profile
-        read.update(context.obj)
+        del seed, profile
+        read.update(application.read())
 
-    program = typer.Typer()
-    program.command()(with_target(verb))
-    result = CliRunner().invoke(program, words, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    program = make_group("program", "", {})
+    program.default(verb_command)
+    program(words)
     return read
 
 

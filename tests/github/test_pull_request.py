@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from typer import Exit
 
 from comparing import WORSE
 from duetbench.ci import actions, proposals
@@ -218,11 +217,11 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
         monkeypatch.setenv(name, "secret")
     seen: set[str] = set()
 
-    def explain() -> None:
+    def explain() -> int:
         seen.update(os.environ)
-        raise Exit(3)
+        return 3
 
-    monkeypatch.setattr("duetbench.cli.explain.explain_command", explain)
+    monkeypatch.setattr(pull_request, "every_command", lambda _: explain())
     assert pull_request._call("explain") == 3
     assert "KEPT_FOR_THE_APPLICATION" in seen
     assert {"GITHUB_TOKEN", "GITHUB_ENV", "GITHUB_PATH"} <= pull_request._SECRET

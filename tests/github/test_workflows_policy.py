@@ -91,9 +91,9 @@ def test_every_command_exists_with_its_options(text: str) -> None:
             script = step.get("run", "").replace("sandbox -- ", "\n")
             for program, words in re.findall(call, script):
                 verb, rest = find_verb(program, shlex.split(words))
-                assert not hasattr(verb, "commands")
+                assert verb.default_command is not None
                 known = {
-                    name for item in verb.params for name in (*item.opts, *item.secondary_opts)
+                    name for item in verb.assemble_argument_collection() for name in item.names
                 }
                 assert {word for word in rest if word.startswith("-")} <= known
 

@@ -221,7 +221,7 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path) -> N
     assert stamp.stat().st_mtime_ns == made
 
     # What somebody removed by hand is put back; killed meanwhile, it leaves nothing whole.
-    for pattern in ("typer", "typer-*.dist-info"):
+    for pattern in ("cyclopts", "cyclopts-*.dist-info"):
         shutil.rmtree(next(venv.glob(f"lib/python*/site-packages/{pattern}")))
     killed = start(checkout)
     eventually("a new environment", lambda: not stamp.exists())

@@ -23,12 +23,9 @@ from repos import borrow_cache, commit, git, install, keep
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
 _EVERY_VERB: Final = """
-from typer.main import get_group
 from duetbench.cli import app
-from duetbench.cli.verbs import ci_app
-for group in (app, ci_app):
-    for verb in get_group(group).commands.values():
-        verb.load()
+for group in (app, app["ci"]):
+    group.resolved_commands()
 from duetbench.host import paths
 from duetbench.app import in_process
 print(in_process.packages_folder(), paths.project_root(), sep=":")

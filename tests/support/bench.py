@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psutil
 import pytest
-from typer.main import get_group
+from cyclopts import App
 
 import duetbench
 import observatory.cli
@@ -22,7 +22,6 @@ from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
-from duetbench.cli.verbs import Verb
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import result_files
 from observatory.matrix.checkout import Checkout
@@ -135,13 +134,11 @@ def lives(pid: int) -> bool:
 PROGRAMS: Final = {"duetbench": cli.app, "observatory": observatory.cli.app}
 
 
-def find_verb(program: str, words: Iterable[str]) -> tuple[Any, list[str]]:
+def find_verb(program: str, words: Iterable[str]) -> tuple[App, list[str]]:
     """The verb that a command line begins with, or the group of verbs; and its other words."""
-    verb: Any = get_group(PROGRAMS[program])
-    rest = [*words]
-    while rest and rest[0] in getattr(verb, "commands", {}):
-        verb = verb.commands[rest.pop(0)]
-        verb = verb.load() if isinstance(verb, Verb) else verb
+    verb, rest = PROGRAMS[program], [*words]
+    while rest and rest[0] in {*verb} - {"--help"}:
+        verb = verb[rest.pop(0)]
     return verb, rest
 
 

@@ -1,47 +1,40 @@
 """The commands: arguments in, sentences out."""
 
+import os
 import sys
 import traceback
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+from cyclopts import App, CycloptsError
 
-from duetbench.cli.verbs import VERBS, make_group
-from duetbench.core import __version__
-from duetbench.core.errors import FAILED, DuetbenchError, InterruptedRun
+from duetbench.cli.verbs import CI, VERBS, make_group
+from duetbench.core.errors import FAILED, DuetbenchError, InterruptedRun, UsageError
 from duetbench.host.signals import interruptible
 
 CLOSED_PIPE: Final = 141
 """Exit code if the reader of a pipe has ended (`… | head -1`): 128 + SIGPIPE, as of other tools."""
 
-app = make_group(VERBS)
+app = make_group(
+    "duetbench",
+    "What did this change do to our Python web application, and which release did it?",
+    VERBS,
+)
+app.command(make_group("ci", "Commands for workflows: compare what a pull request changes.", CI))
 
 
-def _version(is_set: bool) -> None:
-    if is_set:
-        typer.echo(__version__)
-        raise typer.Exit
-
-
-VersionOption = Annotated[
-    bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-]
-
-
-@app.callback()
-def _root(_version_: VersionOption = False) -> None:
-    """What did this change do to our Python web application, and which release did it?"""
-
-
-def main(application: typer.Typer | None = None, name: str = "duetbench") -> None:
+def main(application: App | None = None, name: str = "duetbench") -> None:
     """Run this process's command line; an expected error is one line, and exits.
 
     A bug keeps its traceback, and does not exit as Python does: code 1 would say that something got
-    slower. A closed pipe does not exit with 1 either, as typer and rich would.
+    slower. A closed pipe does not exit with 1 either, as rich would.
     """
     try:
         with interruptible():
-            (application or app)()
+            code = (application or app)(sys.argv[1:])
+        sys.exit(code if isinstance(code, int) else 0)
+    except CycloptsError as error:
+        _say(name, f"{error} (--help explains it)")
+        sys.exit(UsageError.exit_code)
     except DuetbenchError as error:
         _say(name, str(error))
         sys.exit(error.exit_code)
@@ -53,6 +46,9 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
         if isinstance(end.__context__, BrokenPipeError):
             sys.exit(CLOSED_PIPE)
         raise
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write
+        sys.exit(CLOSED_PIPE)
     except OSError as error:
         from duetbench.host.files import ADVICE
 

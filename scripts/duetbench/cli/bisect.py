@@ -4,22 +4,24 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-from typer import Argument, Context, Option
+from cyclopts import Parameter
 
 from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
+    DECLARED,
     JsonOption,
     Options,
+    TargetOptions,
     WaitOption,
+    Words,
     budget_option,
     budget_seconds,
     left_out,
     machine,
     repetition,
     with_options,
-    with_target,
 )
 from duetbench.core.change import Cause
 from duetbench.core.errors import UsageError
@@ -34,39 +36,18 @@ from duetbench.judge.repetition import contrast_of
 from duetbench.report.cause import cause_lines, commit_lines
 
 
-@with_target
 def bisect_command(
-    context: Context,
-    names: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[COMPARISON | GOOD BAD]",
-            help="A comparison: its id, part of it, or its file. Or two commits.",
-            show_default=False,
-        ),
-    ] = None,
-    of_base: BaseOption = None,
-    of_head: HeadOption = None,
-    select: Annotated[
-        str | None,
-        Option(
-            "--select",
-            metavar="GLOB",
-            help="The case to measure; default: the clearest change.",
-        ),
-    ] = None,
-    tests: Annotated[
-        list[str] | None,
-        Option(
-            "--tests",
-            metavar="PATH",
-            help="Between commits: what requests of BAD's tests do, as compare --tests shows it; "
-            "repeatable.",
-        ),
-    ] = None,
+    names: Annotated[Words, Parameter(metavar="[COMPARISON | GOOD BAD]")] = (),
+    /,
+    *,
+    of_base: BaseOption = (),
+    of_head: HeadOption = (),
+    select: Annotated[str, Parameter(metavar="GLOB", show_default=False)] = "*",
+    tests: Annotated[Words, Parameter(metavar="PATH")] = (),
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
+    application: TargetOptions = DECLARED,
 ) -> Cause:
     """Find the release, or the commit, that caused a change.
 
@@ -86,12 +67,16 @@ def bisect_command(
     Between the packages of two sides, the state in between is a lock in which half of them have
     changed. Packages that cannot be installed apart are named as one. For a comparison, duets
     search the clearest change that they have shown.
+
+    Args:
+        names: A comparison: its id, part of it, or its file. Or two commits.
+        select: The case to measure; default: the clearest change.
+        tests: Between commits: tests of BAD, as of compare --tests; repeatable.
     """
-    console = Console(stderr=as_json)
-    here, select = paths.project_root(stand_in=False), select or "*"
-    limit = budget_seconds(budget) or 0.0
-    contrast, metric = Contrast(base=of_base or (), head=of_head or ()), ""
-    ends, words = tuple(names or ()), bool(of_base or of_head)
+    console, options = Console(stderr=as_json), application.read()
+    here, limit = paths.project_root(stand_in=False), budget_seconds(budget) or 0.0
+    contrast, metric = Contrast(base=of_base, head=of_head), ""
+    ends, words = names, bool(of_base or of_head)
     if len(ends) != 2 - words * 2 and (words or len(ends) != 1):
         raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
     if tests and len(ends) != 2:
@@ -107,9 +92,9 @@ def bisect_command(
     reporter = Reporter(console)
     with machine(wait, console):
         if len(ends) == 2:
-            cause, lines = _among_commits(ends, tests or (), select, limit, reporter, context.obj)
+            cause, lines = _among_commits(ends, tests, select, limit, reporter, options)
         else:
-            project = with_options(here, context.obj)
+            project = with_options(here, options)
             cause = causes.search_packages(project, contrast, select, limit, reporter, metric)
             lines = cause_lines(cause)
     if as_json:

@@ -8,14 +8,17 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from typer import Argument, Context, Exit, Option
+from cyclopts import Parameter
 
 from duetbench.app import declarations, target
 from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
+    DECLARED,
     Options,
     ReportsOption,
+    TargetOptions,
     WaitOption,
+    Words,
     budget_option,
     budget_seconds,
     left_out,
@@ -24,7 +27,6 @@ from duetbench.cli.options import (
     reports,
     repository,
     with_options,
-    with_target,
     write_reports,
 )
 from duetbench.core import units
@@ -41,13 +43,13 @@ if TYPE_CHECKING:
 _OTHERWISE: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
 
 BaseOption = Annotated[
-    list[str] | None,
-    Option("--base", metavar="WORD", help=f"What base has otherwise: {_OTHERWISE}; repeatable."),
+    Words,
+    Parameter("--base", metavar="WORD", help=f"What base has otherwise: {_OTHERWISE}; repeatable."),
 ]
 
 HeadOption = Annotated[
-    list[str] | None,
-    Option("--head", metavar="WORD", help="What head has otherwise, likewise; repeatable."),
+    Words,
+    Parameter("--head", metavar="WORD", help="What head has otherwise, likewise; repeatable."),
 ]
 
 _OF_TESTS: Final = "duetbench.judge.suites:compare"
@@ -57,77 +59,34 @@ _PAGE: Final = "duetbench.report.html.comparison_page:one_file"
 
 _USUAL: Final = "tests", "test"
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
+_LIMITS: Final = (
+    "What is worse: more by a size that you act on "
+    f"({', '.join(f'{name}={100 * size:g}%' for name, size in MATERIAL.items())}), sql=N: more SQL "
+    "statements than base and N, answers: any other answer; repeatable."
+)
 
 
-@with_target
 def compare_command(
-    context: Context,
-    base: Annotated[
-        str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
-    ] = None,
-    head: Annotated[
-        str | None, Argument(help="A revision; default: the files as they are.", show_default=False)
-    ] = None,
-    of_base: BaseOption = None,
-    of_head: HeadOption = None,
-    only: Annotated[
-        Literal["effects", "counts"] | None,
-        Option(
-            "--only",
-            help="effects: what a request does; counts: that, and its instructions. Neither loads "
-            "a server: it takes seconds, on any machine.",
-        ),
-    ] = None,
-    tests: Annotated[
-        list[str] | None,
-        Option(
-            "--tests",
-            metavar="PATH",
-            help="Tests of the project, a file or folder: what each of their requests does, in the "
-            "environment in which they run, without --app and without a server; repeatable.",
-        ),
-    ] = None,
-    call: Annotated[
-        list[str] | None,
-        Option(
-            "--call",
-            metavar="MODULE:FUNCTION",
-            help="The same of a function without arguments: a task, a job, a command; with --only "
-            "counts it is called some hundred times; repeatable.",
-        ),
-    ] = None,
-    start: Annotated[
-        bool,
-        Option("--start", help="Compare how long the servers take to start, without load."),
-    ] = False,
+    base: str | None = None,
+    head: str | None = None,
+    /,
+    *,
+    of_base: BaseOption = (),
+    of_head: HeadOption = (),
+    only: Literal["effects", "counts"] | None = None,
+    tests: Annotated[Words, Parameter(metavar="PATH")] = (),
+    call: Annotated[Words, Parameter(metavar="MODULE:FUNCTION")] = (),
+    start: bool = False,
     budget: Annotated[
         str | None, budget_option("Stop after this time", "Default: when all is decided.")
     ] = None,
     wait: WaitOption = None,
-    limit: Annotated[
-        list[str] | None,
-        Option(
-            "--limit",
-            metavar="WHAT=SIZE",
-            help="What is worse: more by a size that you act on "
-            f"({', '.join(f'{name}={100 * size:g}%' for name, size in MATERIAL.items())}), "
-            "sql=N: more SQL statements than base and N, answers: any other answer; repeatable.",
-        ),
-    ] = None,
-    why: Annotated[
-        bool,
-        Option("--why", help="Find the functions behind the clearest change: a minute more."),
-    ] = False,
-    output: ReportsOption = None,
-    control: Annotated[
-        bool,
-        Option(
-            "--control",
-            help="Measure cases that cannot differ, too; without revisions, HEAD against itself: "
-            "what this machine makes of no change.",
-        ),
-    ] = False,
-) -> None:
+    limit: Annotated[Words, Parameter(metavar="WHAT=SIZE", help=_LIMITS)] = (),
+    why: bool = False,
+    output: ReportsOption = (),
+    control: bool = False,
+    application: TargetOptions = DECLARED,
+) -> int:
     """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
 
     $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
@@ -139,23 +98,37 @@ def compare_command(
     there was nothing to judge. 1: something did, or no longer works. 3: nothing did, but something
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
+
+    Args:
+        base: A revision; default: where HEAD left main.
+        head: A revision; default: the files as they are.
+        only: effects: what a request does; counts: that, and its instructions. Neither loads a
+            server: it takes seconds, on any machine.
+        tests: Tests of the project, a file or folder: what each of their requests does, in the
+            environment in which they run, without --app and without a server; repeatable.
+        call: The same of a function without arguments: a task, a job, a command; with --only counts
+            it is called some hundred times; repeatable.
+        start: Compare how long the servers take to start, without load.
+        why: Find the functions behind the clearest change: a minute more.
+        control: Measure cases that cannot differ, too; without revisions, HEAD against itself: what
+            this machine makes of no change.
     """
     from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
-    console = Console(stderr=STANDARD in written)
+    console, options = Console(stderr=STANDARD in written), application.read()
     root = repository(console)
     if control and not (base or of_base or of_head):
         base = head = "HEAD"
-    contrast = Contrast((base, head), of_base or (), of_head or ())
+    contrast = Contrast((base, head), of_base, of_head)
     extent = Extent(everything=control, start=start, only=only or "")
     asked = start or why or budget or control or only == "counts" or of_base or of_head or call
-    if not (tests or asked or context.obj["app"]):
-        tests = [*default_tests(root)]
-    project = root if tests or call else with_options(root, context.obj)
-    run(
-        console, project, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
-        files=written, wait=wait, calls=call or (), tests=tests or (),
+    if not (tests or asked or application.app):
+        tests = tuple(default_tests(root))
+    project = root if tests or call else with_options(root, options)
+    return run(
+        console, project, contrast, extent, options, budget=budget, limits=limit, why=why,
+        files=written, wait=wait, calls=call, tests=tests,
     )  # fmt: skip
 
 
@@ -176,8 +149,8 @@ def run(
     words: Sequence[str] = (),
     keep: Callable[[Comparison], object] = id,
     **how: Any,
-) -> None:
-    """Compare and report, for the command of any package; raises Exit by the result.
+) -> int:
+    """Compare and report, for the command of any package; return the exit code.
 
     For `tests` and `calls`, `project` is its folder. `options` are a target's, and `words` repeat
     what else was chosen. `keep` gets a complete comparison. `how` is for `comparison.compare`.
@@ -251,8 +224,7 @@ def run(
             keep(comparison)
     if interruption is not None:
         raise interruption
-    if code:
-        raise Exit(code)
+    return code
 
 
 def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, bool]:

@@ -3,7 +3,6 @@
 import shutil
 
 import psutil
-from typer import Exit
 
 from duetbench.app import tools
 from duetbench.app.target import configuration
@@ -15,7 +14,7 @@ from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 
 
-def doctor_command(as_json: JsonOption = False) -> None:
+def doctor_command(*, as_json: JsonOption = False) -> int:
     """Say whether this machine is ready to measure, what is missing, and what affects figures.
 
     $ duetbench doctor
@@ -59,5 +58,4 @@ def doctor_command(as_json: JsonOption = False) -> None:
         Console().say(not_ready if fault else "Ready to measure")
         for name, text in facts.items():
             Console().say(f"  {name}: {text}")
-    if fault:
-        raise Exit(1)
+    return 1 if fault else 0

@@ -3,11 +3,10 @@
 import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 from rich.padding import Padding
 from rich.text import Text
-from typer import Argument
 
 from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import FlagName, UsageError
@@ -30,13 +29,14 @@ _OTHERS: Final = {
 }  # what reports write otherwise → the word that is explained
 
 
-def explain_command(
-    word: Annotated[list[str] | None, Argument(help="A word of a report.")] = None,
-) -> None:
+def explain_command(*word: str) -> None:
     """Explain a word of the reports, a flag, or a metric; without one, list the words.
 
     $ duetbench explain host_noise
     $ duetbench explain would have been seen
+
+    Args:
+        word: A word of a report.
     """
     console, known = Console(), meanings()
     if not word:

@@ -11,7 +11,7 @@ from string import Template
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlsplit
 
-from typer import Context, Option
+from cyclopts import Parameter
 
 from duetbench.app import (
     declarations,
@@ -24,7 +24,15 @@ from duetbench.app import (
 from duetbench.app.declarations import FILE
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject
-from duetbench.cli.options import Options, clean_up, repository, with_options, with_target
+from duetbench.cli.options import (
+    DECLARED,
+    Options,
+    TargetOptions,
+    Words,
+    clean_up,
+    repository,
+    with_options,
+)
 from duetbench.core.errors import UsageError
 from duetbench.effects import suite
 from duetbench.effects.activity import BAD
@@ -45,23 +53,12 @@ _LONGEST_BODY: Final = 4_000
 _SHOWN: Final = 3  # most wrong answers that a message quotes
 
 
-@with_target
 def init_command(
-    context: Context,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show what would be written, and write nothing.")
-    ] = False,
-    tests: Annotated[
-        list[str] | None,
-        Option(
-            "--tests",
-            metavar="PATH",
-            help="Compare by these tests, files or folders; with --app, load what they request.",
-        ),
-    ] = None,
-    github: Annotated[
-        bool, Option("--github", help="Also write the workflows that compare pull requests.")
-    ] = False,
+    *,
+    dry_run: bool = False,
+    tests: Annotated[Words, Parameter(metavar="PATH")] = (),
+    github: bool = False,
+    application: TargetOptions = DECLARED,
 ) -> None:
     """Write into this repository's pyproject.toml how its application is measured.
 
@@ -75,8 +72,13 @@ def init_command(
     without such a file, a duetbench.toml is written. With --tests, these run once, in place of an
     application, or to find requests for the one of --app. --github writes two workflows; to the
     first one you add the services and packages that tests need.
+
+    Args:
+        dry_run: Show what would be written, and write nothing.
+        tests: Compare by these tests, files or folders; with --app, load what they request.
+        github: Also write the workflows that compare pull requests.
     """
-    console, options = Console(), context.obj
+    console, options = Console(), application.read()
     root = repository(console)
     file, table = declarations.read_table(root)
     if table:

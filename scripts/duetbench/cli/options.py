@@ -2,14 +2,13 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, get_origin
 
-from typer import Context, Option
+from cyclopts import Parameter, validators
 
 from duetbench.app import target
 from duetbench.app.subject import Subject
@@ -22,45 +21,46 @@ from duetbench.host.machine import measuring
 
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
+Words = tuple[str, ...]
+"""An option that may be repeated."""
+
 SelectOption = Annotated[
-    list[str] | None,
-    Option(
-        "--select",
-        metavar="GLOB",
-        help="Only cases whose id matches this glob, e.g. 'shop/*'; repeatable.",
+    Words,
+    Parameter(
+        metavar="GLOB", help="Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
     ),
 ]
 
 LaunchesOption = Annotated[
     int | None,
-    Option("--launches", metavar="N", min=1, help="Server starts per case (1); 3 give verdicts."),
+    Parameter(
+        metavar="N",
+        help="Server starts per case (1); 3 give verdicts.",
+        validator=validators.Number(gte=1),
+    ),
 ]
 
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Parameter("--json", help="Print JSON.")]
 
 ReportsOption = Annotated[
-    list[Path] | None,
-    Option(
+    tuple[Path, ...],
+    Parameter(
         "-o",
         metavar="FILE",
+        allow_leading_hyphen=True,
         help="Write FILE.json, FILE.md or FILE.html; repeatable. -: JSON on standard output.",
     ),
 ]
 
-SecondsOption = Annotated[
-    float | None,
-    Option("--seconds", metavar="SECONDS", min=0.5, help="Seconds of load per case, e.g. 10."),
-]
-
 WaitOption = Annotated[
     str | None,
-    Option("--wait", metavar="TIME", help="Wait at most this long for another one, e.g. 10m."),
+    Parameter(metavar="TIME", help="Wait at most this long for another one, e.g. 10m."),
 ]
 
 
-def budget_option(purpose: str, more: str = "") -> Any:
+def budget_option(purpose: str, more: str = "") -> Parameter:
     """Return the option `--budget`, read by `budget_seconds`; `more` follows the format."""
-    return Option("--budget", metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
+    return Parameter(metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
@@ -98,17 +98,17 @@ def repository(console: Console) -> Path:
     return root
 
 
-def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) -> list[Path]:
+def reports(paths: Sequence[Path], *kinds: str, as_json: bool = False) -> list[Path]:
     """Check the files of -o, with that of --json, whose suffixes must be among `kinds`.
 
     Raises UsageError if a path can be no file of these kinds, RecordError if it cannot be written.
     """
-    for path in paths or ():
+    for path in paths:
         if path != STANDARD:
             if path.suffix not in kinds:
                 raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
             files.require_writable(path)
-    return [*(paths or ()), *[STANDARD] * as_json]
+    return [*paths, *[STANDARD] * as_json]
 
 
 def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]]) -> None:
@@ -123,19 +123,12 @@ _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IG
 """Names of headers with private values."""
 
 OPTIONS: Final = {
-    "app": ("app", "MODULE:ATTRIBUTE"),
-    "path": ("requests", "PATH"),
-    "request": ("requests", "LINE"),
-    "header": ("headers", "'NAME: VALUE'"),
-    "login": ("login", "REQUEST"),
-    "env": ("env", "NAME[=VALUE]"),
-    "env-file": ("env-file", "FILE"),
-    "copy-database": ("copy-database", "VARIABLE"),
-    "before": ("before", "COMMAND"),
-}
-"""Option → its key, and how a help shows its value."""
+    "app": "app", "path": "requests", "request": "requests", "header": "headers", "login": "login",
+    "env": "env", "env-file": "env-file", "copy-database": "copy-database", "before": "before",
+}  # fmt: skip
+"""Option → its key."""
 
-_OF_KEYS: Final = {key: option for option, (key, _) in OPTIONS.items()}
+_OF_KEYS: Final = {key: option for option, key in OPTIONS.items()}
 
 WORDS: Final = {"arg" if key == "server-arg" else key: key
                 for key in FIELDS if key not in {*_OF_KEYS, "results"}}  # fmt: skip
@@ -149,73 +142,76 @@ Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
 
 
-def _parameters() -> Iterator[Parameter]:
-    """Yield the options as parameters, as typer reads them."""
-    for name, (key, metavar) in OPTIONS.items():
-        meaning = FIELDS[key].description
-        if name == "path":
-            meaning = "Path to GET, e.g. /items/7 (/). Repeat it: each is a case."
-        option = Option(f"--{name}", metavar=metavar, help=meaning)
-        kind: Any = list[str] if key in _SEVERAL else str
-        yield _parameter(name.replace("-", "_"), kind, option)
-    words = f"What is otherwise than usual, such as workers=4: {', '.join(WORDS)}; repeatable."
-    yield _parameter("words", list[str], Option("--with", metavar="WORD", help=words))
+def _of(key: str, metavar: str) -> Parameter:
+    return Parameter(metavar=metavar, help=FIELDS[key].description)
 
 
-def _parameter(name: str, kind: Any, option: Any) -> Parameter:
-    annotation = Annotated[kind | None, option]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+@Parameter("*")
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """The options that describe a target, as they are typed."""
+
+    app: Annotated[str | None, _of("app", "MODULE:ATTRIBUTE")] = None
+    path: Annotated[
+        Words,
+        Parameter(
+            metavar="PATH", help="Path to GET, e.g. /items/7 (/). Repeat it: each is a case."
+        ),
+    ] = ()
+    request: Annotated[Words, _of("requests", "LINE")] = ()
+    header: Annotated[Words, _of("headers", "'NAME: VALUE'")] = ()
+    login: Annotated[str | None, _of("login", "REQUEST")] = None
+    env: Annotated[Words, _of("env", "NAME[=VALUE]")] = ()
+    env_file: Annotated[Words, _of("env-file", "FILE")] = ()
+    copy_database: Annotated[str | None, _of("copy-database", "VARIABLE")] = None
+    before: Annotated[Words, _of("before", "COMMAND")] = ()
+    words: Annotated[
+        Words,
+        Parameter(
+            "--with",
+            metavar="WORD",
+            help=f"What is otherwise than usual, such as workers=4: {', '.join(WORDS)}; "
+            "repeatable.",
+        ),
+    ] = ()
+
+    def read(self) -> Options:
+        """Read the options into keys; UsageError if a header or variable is invalid.
+
+        A private header's value becomes a variable, whose values are never recorded or shown.
+        """
+        keys: dict[str, Any] = {key: () if key in _SEVERAL else None for key in FIELDS}
+        for option, key in OPTIONS.items():
+            value = getattr(self, option.replace("-", "_"))
+            keys[key] = (*keys[key], *value) if key in _SEVERAL else value
+        for word in self.words:
+            name, sign, text = word.partition("=")
+            if name not in WORDS or text.startswith("="):
+                known = ", ".join(WORDS)
+                raise UsageError(f"--with {word}: expected KEY=VALUE, with one of {known}")
+            key = WORDS[name]
+            value = target.read_value(key, text if sign else "true")
+            keys[key] = (*keys[key], *value) if key in _SEVERAL else value
+        headers, variables = dict[str, str](), dict[str, str]()
+        for text in self.env:
+            name, assigned, value = text.partition("=")
+            if not assigned and name not in os.environ:
+                advice = f"set it, or use --env {name}=VALUE"
+                raise UsageError(f"--env {name}: it is not set here; {advice}")
+            variables[name] = value if assigned else os.environ[name]
+        for text in self.header:
+            name, assigned, value = (part.strip() for part in text.partition(":"))
+            if not assigned or not name:
+                raise UsageError(f"--header {name!r}…: expected NAME: VALUE")
+            headers[name.lower()] = value
+            if _SECRET.search(name) and not re.search(r"\{\w+\}", value):
+                variable = f"HEADER_{name.upper().replace('-', '_')}"
+                variables[variable], headers[name.lower()] = value, f"{{{variable}}}"
+        return {**keys, "headers": headers, "env": variables}
 
 
-_DECLARED: Final = [*_parameters()]
-
-
-def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a target besides its own; its context's `obj` is `Options`."""
-
-    @wraps(verb)
-    def command(context: Context, **values: Any) -> Any:
-        context.obj = _read({option.name: values.pop(option.name) for option in _DECLARED})
-        return verb(context, **values)
-
-    every = [*signature(verb).parameters.values(), *_DECLARED]
-    command.__signature__ = Signature(every)  # type: ignore[attr-defined] # for typer
-    command.__annotations__ = {each.name: each.annotation for each in every}
-    return command
-
-
-def _read(values: Mapping[str, Any]) -> Options:
-    """Read the options into keys; UsageError if a header or variable is invalid.
-
-    A private header's value becomes a variable, whose values are never recorded or shown.
-    """
-    keys: dict[str, Any] = {key: () if key in _SEVERAL else None for key in FIELDS}
-    for option, (key, _) in OPTIONS.items():
-        value = values[option.replace("-", "_")]
-        keys[key] = (*keys[key], *(value or ())) if key in _SEVERAL else value
-    for word in values["words"] or ():
-        name, sign, text = word.partition("=")
-        if name not in WORDS or text.startswith("="):
-            known = ", ".join(WORDS)
-            raise UsageError(f"--with {word}: expected KEY=VALUE, with one of {known}")
-        key = WORDS[name]
-        value = target.read_value(key, text if sign else "true")
-        keys[key] = (*keys[key], *value) if key in _SEVERAL else value
-    headers, variables = dict[str, str](), dict[str, str]()
-    for text in keys["env"]:
-        name, assigned, value = text.partition("=")
-        if not assigned and name not in os.environ:
-            raise UsageError(f"--env {name}: it is not set here; set it, or use --env {name}=VALUE")
-        variables[name] = value if assigned else os.environ[name]
-    for text in keys["headers"]:
-        name, assigned, value = (part.strip() for part in text.partition(":"))
-        if not assigned or not name:
-            raise UsageError(f"--header {name!r}…: expected NAME: VALUE")
-        headers[name.lower()] = value
-        if _SECRET.search(name) and not re.search(r"\{\w+\}", value):
-            variable = f"HEADER_{name.upper().replace('-', '_')}"
-            variables[variable], headers[name.lower()] = value, f"{{{variable}}}"
-    return {**keys, "headers": headers, "env": variables}
+DECLARED: Final = TargetOptions()
+"""What is declared, with no other options."""
 
 
 def with_options(root: Path, options: Options) -> Subject:

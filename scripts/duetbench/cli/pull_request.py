@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from typer import Argument, Exit, Option
+from cyclopts import Parameter
 
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.api import TOKEN, GitHub
@@ -53,10 +53,8 @@ def sides_command() -> None:
 
 
 def compare_command(
-    base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
-    head: Annotated[str, Argument(help="The commit to judge.")],
-    to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for the results.")],
-) -> None:
+    base: str, head: str, /, *, to: Annotated[Path, Parameter(metavar="FOLDER")]
+) -> int:
     """Compare both sides of a pull request, with the inputs of the action.
 
     $ INPUT_APP=shop.main:app INPUT_PATH=/items/7 duetbench ci compare BASE HEAD --to found
@@ -68,6 +66,11 @@ def compare_command(
     INPUT_APP, INPUT_PATH, INPUT_TESTS, INPUT_BUDGET, INPUT_ARGS and INPUT_FAIL_ON are what
     `action.yml` says of them. Exit code 0: compared, whatever the result; 1: it is worse, and
     INPUT_FAIL_ON is slower; others as of `duetbench compare`, if nothing could be measured.
+
+    Args:
+        base: The commit to compare with, 40 hex digits.
+        head: The commit to judge.
+        to: Folder for the results.
     """
     fail_on = os.environ.get("INPUT_FAIL_ON") or "never"
     if fail_on not in {"never", "slower"}:
@@ -90,7 +93,7 @@ def compare_command(
     report.mkdir(parents=True)
     file = report / proposals.COMPARISON
     why = ("--why",) if loads else ()
-    code = _call("compare", base, head, *target, "-o", str(file), *why) or 0
+    code = _call("compare", base, head, *target, "-o", str(file), *why)
     comparison = result_files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
@@ -99,8 +102,7 @@ def compare_command(
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
-    if code == 1 and fail_on != "never":
-        raise Exit(code)
+    return 1 if code == 1 and fail_on != "never" else 0
 
 
 def _lines(option: str, name: str) -> list[str]:
@@ -126,18 +128,16 @@ def _search(comparison: Comparison, file: Path, options: list[str]) -> Cause | N
 def _call(*words: str) -> Any:
     """Run another command, of which no process gets this job's own variables.
 
-    Returns its exit code if it ends with one, or else what it returns; raises as that command.
+    Returns its exit code, or else what it finds; raises as that command.
     """
     variables = {name: os.environ.pop(name) for name in _SECRET & os.environ.keys()}
     try:
-        return every_command(words, standalone_mode=False)
+        return every_command(words)
     finally:
         os.environ.update(variables)
 
 
-def report_command(
-    words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
-) -> None:
+def report_command(*, words: Annotated[str, Parameter(metavar="URL")] = "") -> None:
     """Comment on a pull request with the results, in place of the comment before.
 
     $ duetbench ci report
@@ -148,6 +148,9 @@ def report_command(
 
     Needs GITHUB_TOKEN with pull-requests: write, contents: read and actions: read. Exit code 0:
     commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
+
+    Args:
+        words: Address of the glossary.
     """
     if "//" in words.partition("://")[2]:
         words = ""  # of an action of the repository itself, which GitHub does not name

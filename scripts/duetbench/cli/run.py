@@ -2,23 +2,24 @@
 
 import shlex
 from pathlib import Path
+from typing import Annotated
 
-from typer import Context, Exit
+from cyclopts import Parameter, validators
 
 from duetbench.app.deployment import deployed
 from duetbench.app.subject import make_plan
 from duetbench.cli.options import (
+    DECLARED,
     JsonOption,
     LaunchesOption,
     ReportsOption,
-    SecondsOption,
+    TargetOptions,
     WaitOption,
     machine,
     repetition,
     reports,
     repository,
     with_options,
-    with_target,
     write_reports,
 )
 from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
@@ -28,15 +29,15 @@ from duetbench.load import runner
 from duetbench.report.run import as_markdown, print_cases, texts_of
 
 
-@with_target
 def run_command(
-    context: Context,
+    *,
     launches: LaunchesOption = None,
-    seconds: SecondsOption = None,
-    output: ReportsOption = None,
+    seconds: Annotated[float | None, Parameter(validator=validators.Number(gte=0.5))] = None,
+    output: ReportsOption = (),
     as_json: JsonOption = False,
     wait: WaitOption = None,
-) -> None:
+    application: TargetOptions = DECLARED,
+) -> int:
     """Measure: launch each case's server, load it, and record the figures.
 
     $ duetbench run --app shop.main:app --path /items/7
@@ -45,10 +46,13 @@ def run_command(
     The run file is saved after every launch. Ctrl-C keeps what was measured. Exit code 0: all
     launches were valid. 1: some failed, the others are recorded. 2: a request has a wrong answer.
     3: no launch was usable.
+
+    Args:
+        seconds: Seconds of load per case, e.g. 10.
     """
     written = reports(output, ".json", ".md", as_json=as_json)
-    console = Console(stderr=STANDARD in written)
-    project = with_options(repository(console), context.obj)
+    console, options = Console(stderr=STANDARD in written), application.read()
+    project = with_options(repository(console), options)
     narrator = Narrator(console)
     with machine(wait, console), deployed(project, narrator) as subject:
         plan = make_plan(subject.cases(), launches, seconds=seconds)
@@ -62,11 +66,12 @@ def run_command(
     write_reports(written, texts_of(run))
     print_cases(console, run)
     if report(run, path, console):
-        raise Exit(1)
+        return 1
     if run.commit:
-        words, others = repetition(context.obj)
+        words, others = repetition(options)
         again = shlex.join(["duetbench", "compare", "HEAD", *words])
         console.say(f"next: change something, then {again}{f' and your {others}' * bool(others)}")
+    return 0
 
 
 def report(run: Run, path: Path, console: Console) -> int:

@@ -1,11 +1,9 @@
 """`duetbench show`: write a stored result in a format."""
 
 from functools import partial
-from typing import Annotated
 
 import rich.console
 from rich.text import Text
-from typer import Argument
 
 from duetbench.app.declarations import results_dir
 from duetbench.cli.compare import texts_of
@@ -20,11 +18,7 @@ from duetbench.report import run as run_text
 
 
 def show_command(
-    run: Annotated[
-        str, Argument(help="Id or part of it; file of a run or comparison; or 'latest'.")
-    ] = "latest",
-    output: ReportsOption = None,
-    as_json: JsonOption = False,
+    run: str = "latest", /, *, output: ReportsOption = (), as_json: JsonOption = False
 ) -> None:
     """Show a run or a comparison, or write it; 'latest' is this repository's newest.
 
@@ -33,6 +27,9 @@ def show_command(
 
     Comparisons are found by their id, if they were among the last on this machine or are in
     results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
+
+    Args:
+        run: Id or part of it; file of a run or comparison; or 'latest'.
     """
     content = result_files.load(run, results_dir(paths.project_root()), Comparison)
     if isinstance(content, Run):

@@ -3,20 +3,21 @@
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from typer import Context, Exit, Option
+from cyclopts import Parameter
 
 from duetbench.app import case_names
 from duetbench.app.deployment import deployed
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.cli.options import (
+    DECLARED,
     JsonOption,
     SelectOption,
+    TargetOptions,
     WaitOption,
     budget_seconds,
     machine,
     repository,
     with_options,
-    with_target,
 )
 from duetbench.core import units
 from duetbench.core.errors import NothingMeasuredError, UsageError
@@ -33,16 +34,14 @@ _SENTENCES: Final[dict[Course, str]] = {
 }
 
 
-@with_target
 def soak_command(
-    context: Context,
-    time: Annotated[
-        str, Option("--for", metavar="TIME", help="Duration of the load: 90s, 10m or 1h.")
-    ] = "2m",
-    select: SelectOption = None,
+    *,
+    time: Annotated[str, Parameter("--for", metavar="TIME")] = "2m",
+    select: SelectOption = (),
     as_json: JsonOption = False,
     wait: WaitOption = None,
-) -> None:
+    application: TargetOptions = DECLARED,
+) -> int:
     """Load one server for a long time: does its memory grow for good?
 
     $ duetbench soak --app shop.main:app --path /items/7
@@ -51,13 +50,16 @@ def soak_command(
     Requests come in bursts, with the case's connections and no pause. After each burst, while no
     request is running, anonymous memory (without files) is read. The soak ends early if the server
     takes half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.
+
+    Args:
+        time: Duration of the load: 90s, 10m or 1h.
     """
     console = Console(stderr=as_json)
     seconds = budget_seconds(time, "--for") or 0.0
     progress = Progress(console)
-    project = with_options(repository(console), context.obj)
+    project = with_options(repository(console), application.read())
     with machine(wait, console), deployed(project, progress) as subject:
-        cases = case_names.select(subject.cases(), select or ())
+        cases = case_names.select(subject.cases(), select)
         if len(cases) != 1:
             ids = ", ".join(case.id for case in cases[:3])
             raise UsageError(f"--select: expected one case, found {len(cases)}: {ids}")
@@ -91,8 +93,7 @@ def soak_command(
     console.say(f"{sentence} ({units.count(judgement.requests)} requests)")
     if as_json:
         print_json({"case": case.id, **judgement.model_dump(mode="json")})
-    if judgement.course in {"constant", "undecided"}:
-        raise Exit(1 if judgement.course == "constant" else 3)
+    return {"constant": 1, "undecided": 3}.get(judgement.course, 0)
 
 
 def _draw(memory: Sequence[int]) -> str:

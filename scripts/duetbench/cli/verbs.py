@@ -1,20 +1,18 @@
-"""The commands, each in a module that is imported only when it is called.
+"""The commands: a function NAME_command each, in a module that is imported when it is called.
 
-Completion prints the table below and imports none of them. What only a call of a command needs is
-imported in its function, if that is slow: a command's `--help` imports the rest.
+What only a call of a command needs is imported in its function, if that is slow: a command's
+`--help` imports the rest.
 """
 
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Final
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command_from_info, get_group
-from typer.models import CommandInfo
+from cyclopts import App, Parameter
+from cyclopts.help import DefaultFormatter
 
 Table = Mapping[str, tuple[str, str]]
+"""Command → its module, and what it does."""
 
 VERBS: Final[Table] = {
     "compare": ("compare", "Compare two versions, measured together: what changed, and how sure?"),
@@ -27,11 +25,8 @@ VERBS: Final[Table] = {
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
     "doctor": ("doctor", "Show what is missing here, and how to fix it."),
     "setup": ("setup", "Install the load generator, or check it."),
-    "ci": ("verbs", "Commands for workflows: compare what a pull request changes."),
 }
-"""All commands, as `help/duetbench.txt` lists them, each with its module beside this one. A module
-has a function NAME_command, or for a group of commands NAME_app. To add a command, add a row there
-and here."""
+"""All commands, as `help/duetbench.txt` lists them. To add a command, add a row there and here."""
 
 CI: Final[Table] = {
     "sides": ("pull_request", "Find what to compare a pull request or a push with."),
@@ -41,56 +36,34 @@ CI: Final[Table] = {
 """The commands of `duetbench ci`."""
 
 
-class Verb(TyperCommand):
-    """A command's line in a list; the command itself is created when it is resolved."""
+class Help(DefaultFormatter):
+    """Help whose sentences fit any width; examples and lists keep their lines."""
 
-    def __init__(self, name: str, module: str, line: str) -> None:
-        super().__init__(name, help=line)
-        self.module = module
-
-    def load(self) -> Any:
-        """Import the command, and create it as typer does for registered functions and groups."""
-        module = import_module(self.module)
-        if (group := getattr(module, f"{self.name}_app", None)) is not None:
-            command: Any = get_group(group)
-            command.name = self.name
-        else:
-            function = getattr(module, f"{self.name}_command")
-            info = CommandInfo(self.name, callback=function)
-            command = get_command_from_info(
-                info, pretty_exceptions_short=True, rich_markup_mode=None
-            )
-        for own in (command, *getattr(command, "commands", {}).values()):
-            for param in (param for param in own.params if param.param_type_name == "argument"):
-                param.metavar = param.metavar or param.name.upper()
-                param.display_type_rich = lambda ctx: ""  # noqa: ARG005 - typer's signature
-            # Examples stay on lines of their own.
-            own.help = re.sub(r"^(?=\$ )", "\b\n", own.help or "", count=1, flags=re.MULTILINE)
-        return command
+    def render_description(self, console: Any, options: Any, description: Any) -> None:  # noqa: ARG002
+        text = re.sub(r"(?<=\S)\n(?=[^\s$-])", " ", str(description.primary_renderable))
+        console.print(f"{text}\n", markup=False, highlight=False)
 
 
-def make_group(table: Table, package: str = __package__, **settings: Any) -> typer.Typer:
+def make_group(name: str, purpose: str, table: Table, package: str = __package__) -> App:
     """Make a group of commands from a table, with modules in a package."""
-
-    class Group(TyperGroup):
-        def __init__(self, **given: Any) -> None:
-            verbs = {
-                verb: Verb(verb, f"{package}.{module}", line)
-                for verb, (module, line) in table.items()
-            }
-            super().__init__(**{**given, "commands": verbs})
-
-        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            name, verb, rest = super().resolve_command(ctx, args)
-            return name, verb.load() if isinstance(verb, Verb) else verb, rest
-
-    return typer.Typer(
-        cls=Group,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        **settings,
+    lines = "\n".join(f"- {verb:<10}  {line}" for verb, (_, line) in table.items())
+    group = App(
+        name=name,
+        help=f"{purpose}\n\n{lines}",
+        help_format="plaintext",
+        help_formatter=Help(),
+        usage="",
+        help_flags="--help",
+        version_flags=(),
+        default_parameter=Parameter(
+            negative=(), allow_repeating=True, show_default=lambda value: value or None
+        ),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
     )
-
-
-ci_app = make_group(CI, help=VERBS["ci"][1])
+    group["--help"].show = False
+    for verb, (module, _) in table.items():
+        # A list of commands imports none of them.
+        group.command(f"{package}.{module}:{verb}_command", name=verb, show=False)
+    return group

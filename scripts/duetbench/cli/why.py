@@ -3,19 +3,21 @@
 from dataclasses import replace
 from typing import Annotated
 
-from typer import Argument, Context
+from cyclopts import Parameter
 
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
 from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
+    DECLARED,
     JsonOption,
     SelectOption,
+    TargetOptions,
     WaitOption,
+    Words,
     machine,
     repository,
     with_options,
-    with_target,
 )
 from duetbench.core.comparison import Attribution
 from duetbench.core.errors import UsageError
@@ -29,18 +31,16 @@ from duetbench.report.attribution import AttributionText
 from duetbench.report.report import print_section
 
 
-@with_target
 def why_command(
-    context: Context,
-    names: Annotated[
-        list[str] | None,
-        Argument(help="A comparison, BASE, or BASE HEAD.", show_default=False),
-    ] = None,
-    of_base: BaseOption = None,
-    of_head: HeadOption = None,
-    select: SelectOption = None,
+    names: Annotated[Words, Parameter(metavar="[COMPARISON | BASE [HEAD]]")] = (),
+    /,
+    *,
+    of_base: BaseOption = (),
+    of_head: HeadOption = (),
+    select: SelectOption = (),
     as_json: JsonOption = False,
     wait: WaitOption = None,
+    application: TargetOptions = DECLARED,
 ) -> None:
     """Count the instructions of a request on both sides, and rank the functions that differ.
 
@@ -50,21 +50,23 @@ def why_command(
     Needs Valgrind, a C compiler and CPython 3.12 or newer. Cases that differ only in the server
     share a result, because no server is counted. Without --select, the case of a comparison with
     the clearest change is counted.
+
+    Args:
+        names: A comparison, BASE, or BASE HEAD.
     """
-    names = names or []
     if len(names) > 2:
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
     console = Console(stderr=as_json)
-    project, narrator = with_options(repository(console), context.obj), Narrator(console)
+    project, narrator = with_options(repository(console), application.read()), Narrator(console)
     comparison = find_comparison(names[0], project.results) if len(names) == 1 else None
     base, head = (*names, None, None)[:2]
     attributions: list[Attribution] = []
     with machine(wait, console), revisions.copies() as copies:
-        contrast = Contrast((base, head), of_base or (), of_head or ())
+        contrast = Contrast((base, head), of_base, of_head)
         if comparison:
             contrast = contrast_of(comparison)
         require_code("why", contrast)
-        scope = Scope(tuple(select or ()), narrator, copies, loaded=False)
+        scope = Scope(select, narrator, copies, loaded=False)
         sides = preparation.prepare(project, contrast, scope)
         moved = attribute.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else attribute.once(sides):

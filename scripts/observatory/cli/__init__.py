@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from duetbench.cli import VersionOption
 from duetbench.cli import main as run
 from duetbench.cli.verbs import Table, make_group
 
@@ -27,16 +26,13 @@ VERBS: Final[Table] = {
 }
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""
 
-
-app = make_group(VERBS, __package__)
-
-
-@app.callback()
-def _root(_version_: VersionOption = False) -> None:
-    """The continuous benchmark of this repository: nights, trends, releases and their site.
-
-    It measures with duetbench, and only a checkout has it.
-    """
+app = make_group(
+    "observatory",
+    "The continuous benchmark of this repository: nights, trends, releases and their site. It "
+    "measures with duetbench, and only a checkout has it.",
+    VERBS,
+    __package__,
+)
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """`observatory backfill`: stacks of other times, measured today."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
-from typer import Exit, Option
+from cyclopts import Parameter
 
 from duetbench.cli.options import clean_up
 from duetbench.host import files
@@ -18,27 +18,17 @@ from observatory.store.points import Points
 from observatory.trend import backfill
 from observatory.trend.anchored import Effort, measure
 
-_DAY: Final = ["%Y-%m-%d"]
-
 
 def backfill_command(
-    since: Annotated[
-        datetime,
-        Option("--since", metavar="DATE", formats=_DAY, help="First date, e.g. 2026-01-01."),
-    ],
-    until: Annotated[
-        datetime | None,
-        Option("--until", metavar="DATE", formats=_DAY, help="The last date; default: today."),
-    ] = None,
-    releases: Annotated[
-        str | None,
-        Option("--releases", metavar="PACKAGES", help="Instead of dates: all releases of these."),
-    ] = None,
-    select: SelectOption = None,
+    *,
+    since: date,
+    until: date | None = None,
+    releases: Annotated[str | None, Parameter(metavar="PACKAGES")] = None,
+    select: SelectOption = (),
     profile: ProfileOption = "nightly",
-    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
+    dry_run: bool = False,
     results: ResultsOption = None,
-) -> None:
+) -> int:
     """Measure the stacks of each month against the anchor: years of trend on day one.
 
     $ observatory backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
@@ -48,10 +38,16 @@ def backfill_command(
     The points of each stack are saved: the same command continues an interrupted one.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
+
+    Args:
+        since: First date, e.g. 2026-01-01.
+        until: The last date; default: today.
+        releases: Instead of dates: all releases of these.
+        dry_run: Only list what would be measured.
     """
     checkout, console = Checkout.here(profile), Console()
     folder, reporter = results or checkout.results, Reporter(console)
-    first, last = since.date(), (until or datetime.now(UTC)).date()
+    first, last = since, until or datetime.now(UTC).date()
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = checkout.anchor, list[Points]()
@@ -67,13 +63,14 @@ def backfill_command(
             ]
     console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
     if dry_run:
-        return
+        return 0
     files.require_room(folder)
     clean_up(console)
     wanted = backfill.without_known(wanted, folder, anchor)
-    for points in measure(checkout, wanted, select or (), reporter, Effort(seed=DEFAULT_SEED)):
+    for points in measure(checkout, wanted, select, reporter, Effort(seed=DEFAULT_SEED)):
         console.say(f"{points}, in {files.save(folder, points)}")
         measured.append(points)
     console.say(f"{len(measured)} of {len(wanted)} stacks measured now")
-    if measured and not all(points.cases for points in measured):
-        raise Exit(1 if any(points.cases for points in measured) else 3)
+    if all(points.cases for points in measured):
+        return 0
+    return 1 if any(points.cases for points in measured) else 3

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, Option
+from cyclopts import Parameter
 
 from duetbench.app.setting import Contrast
 from duetbench.cli import compare as of_tool
@@ -12,6 +12,7 @@ from duetbench.cli.options import (
     JsonOption,
     ReportsOption,
     WaitOption,
+    Words,
     budget_option,
     reports,
     repository,
@@ -26,35 +27,26 @@ from observatory.matrix.checkout import Checkout
 
 
 def compare_command(
-    base: Annotated[
-        str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
-    ] = None,
-    head: Annotated[
-        str | None, Argument(help="A revision; default: the files as they are.", show_default=False)
-    ] = None,
-    of_base: BaseOption = None,
-    of_head: HeadOption = None,
-    select: SelectOption = None,
+    base: str | None = None,
+    head: str | None = None,
+    /,
+    *,
+    of_base: BaseOption = (),
+    of_head: HeadOption = (),
+    select: SelectOption = (),
     profile: ProfileOption = "quick",
-    only: Annotated[
-        Literal["effects", "counts"] | None,
-        Option(
-            "--only", help="As of `duetbench compare`, like all options that are not explained."
-        ),
-    ] = None,
-    start: Annotated[bool, Option("--start", help="Compare starts, without load.")] = False,
+    only: Literal["effects", "counts"] | None = None,
+    start: bool = False,
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
     wait: WaitOption = None,
-    limit: Annotated[list[str] | None, Option("--limit", metavar="WHAT=SIZE")] = None,
-    why: Annotated[bool, Option("--why")] = False,
-    output: ReportsOption = None,
+    limit: Annotated[Words, Parameter(metavar="WHAT=SIZE")] = (),
+    why: bool = False,
+    output: ReportsOption = (),
     as_json: JsonOption = False,
-    seed: Annotated[int, Option("--seed", metavar="N", help="Of the measurements' order.")] = 1,
-    control: Annotated[bool, Option("--control")] = False,
-    results: Annotated[
-        Path | None, Option("--results", metavar="FOLDER", help="Keep it here, for the site.")
-    ] = None,
-) -> None:
+    seed: Annotated[int, Parameter(metavar="N")] = 1,
+    control: bool = False,
+    results: Annotated[Path | None, Parameter(metavar="FOLDER")] = None,
+) -> int:
     """Compare two versions of the experiments, each with the cases that it declares.
 
     $ observatory compare HEAD~1 --budget 20m
@@ -62,12 +54,19 @@ def compare_command(
 
     Compares as `duetbench compare`, whose exit codes it has. A value of cases, such as server=, is
     given for both sides, as they declare several.
+
+    Args:
+        base: A revision; default: where HEAD left main.
+        head: A revision; default: the files as they are.
+        only: As of `duetbench compare`, like all options that are not explained.
+        start: Compare starts, without load.
+        seed: Of the measurements' order.
+        results: Keep it here, for the site.
     """
-    contrast = Contrast((base, head), of_base or (), of_head or ())
-    globs = tuple(select or ())
-    extent = Extent(globs, everything=control, start=start, only=only or "", seed=seed)
+    contrast = Contrast((base, head), of_base, of_head)
+    extent = Extent(select, everything=control, start=start, only=only or "", seed=seed)
     words = (
-        *(word for glob in globs for word in ("--select", glob)),
+        *(word for glob in select for word in ("--select", glob)),
         *("--profile", profile, "--seed", str(seed)),
     )
 
@@ -78,7 +77,7 @@ def compare_command(
     written = reports(output, ".json", ".md", ".html", as_json=as_json)
     console = Console(stderr=STANDARD in written)
     project = Checkout(repository(console), profile)
-    of_tool.run(
-        console, project, contrast, extent, {}, budget=budget, limits=limit or (), why=why,
+    return of_tool.run(
+        console, project, contrast, extent, {}, budget=budget, limits=limit, why=why,
         files=written, wait=wait, words=words, keep=keep, prepare=sides.prepare,
     )  # fmt: skip

@@ -6,14 +6,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated
 
-from typer import Argument, Exit, Option
-
 from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.host import files, machine, result_files
 from duetbench.host.console import Console, errors
 from duetbench.judge.duet_loop import Reporter
-from observatory.cli.options import ResultsOption, report
+from observatory.cli.options import OUTPUT, ResultsOption, report
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
 from observatory.store import kinds
@@ -23,16 +21,16 @@ from observatory.trend import candidates, confirm
 from observatory.trend.table import tables
 
 
-def detect_command(
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="Write the candidates.")],
-    results: ResultsOption = None,
-) -> None:
+def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = None) -> None:
     """Find series that moved for good when a stack changed.
 
     $ observatory detect --output candidates.json
 
     Searches each machine's ratios to the anchor in the results. Steps near a change of their stack
     are candidates: one per change of a stack. Changes that were undone are closed there.
+
+    Args:
+        output: Write the candidates.
     """
     results = results or Checkout.here().results
     problems = list[str]()
@@ -61,10 +59,12 @@ def detect_command(
 
 
 def confirm_command(
-    file: Annotated[Path, Argument(help="Candidates, of `observatory detect`.")],
+    file: Path,
+    /,
+    *,
     budget: Annotated[str, budget_option("Time for measuring")] = "30m",
     results: ResultsOption = None,
-) -> None:
+) -> int:
     """Judge this machine's candidates by duets, and search for the releases behind them.
 
     $ observatory confirm candidates.json --budget 30m
@@ -73,6 +73,9 @@ def confirm_command(
     search. Each becomes changes/<id>.json in the results, with its comparison.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
+
+    Args:
+        file: Candidates, of `observatory detect`.
     """
     project, here = Checkout.here("nightly"), machine.fingerprint().id
     results, console, progress = results or project.results, Console(), errors()
@@ -94,8 +97,7 @@ def confirm_command(
     report(lines if own else [f"no candidate on this machine ({here})"], "### Changes")
     for name, reason in left.items():
         progress.say(f"{name}: not judged: {reason}")
-    if left:
-        raise Exit(1)
+    return 1 if left else 0
 
 
 def _sentence(record: Change) -> str:

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Exit, Option
+from cyclopts import Parameter
 
 from duetbench.app import stacks
 from duetbench.ci import archives, comments, proposals
@@ -27,12 +27,8 @@ _COMPARISON: Final = "comparison"
 
 
 def accept_command(
-    names: Annotated[str, Argument(help="Names of this run's artifacts, as a glob.")],
-    file: Annotated[Path, Argument(help="What they were asked for: a plan, or candidates.")],
-    results: Annotated[
-        Path, Option("--to", metavar="FOLDER", help="Results folder for accepted files.")
-    ],
-) -> None:
+    names: str, file: Path, /, *, results: Annotated[Path, Parameter("--to", metavar="FOLDER")]
+) -> int:
     """Fetch artifacts of measuring machines, check them, and write the valid ones.
 
     $ observatory accept 'shard-*' night.json --to history/results
@@ -46,6 +42,11 @@ def accept_command(
     Needs GITHUB_TOKEN with actions: read. Exit code 0: all is here. 1: something was refused, or
     is missing in these shards; the rest was written. 3: nothing usable arrived. 4: GitHub could not
     list the artifacts; nothing is written.
+
+    Args:
+        names: Names of this run's artifacts, as a glob.
+        file: What they were asked for: a plan, or candidates.
+        results: Results folder for accepted files.
     """
     with GitHub(os.environ) as github:
         sent, refused = archives.fetch(github, github.run_id, names)
@@ -76,15 +77,10 @@ def accept_command(
         Console().say(f"accepted: {path}")
     lines += [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
     report(lines, f"**{len(accepted)} accepted, {len(refused) + len(others)} refused**")
-    if lines or not usable:
-        raise Exit(1 if usable else 3)
+    return (1 if lines else 0) if usable else 3
 
 
-def sandbox_command(
-    words: Annotated[
-        list[str], Argument(help="After `--`: a command, as `observatory measure --results out`.")
-    ],
-) -> None:
+def sandbox_command(*words: str) -> int:
     """Run a command of duetbench or of observatory in a sandbox, which bubblewrap makes.
 
     $ observatory sandbox -- observatory measure --plan night.json --results measured
@@ -93,9 +89,11 @@ def sandbox_command(
     that it names are copied in. What it writes (--results, --to, -o) is copied out, to a name in
     this folder. Packages come from the hosts in DUETBENCH_PACKAGES alone. Exit codes are those of
     the command, and 4 if its output cannot be used, or this machine cannot make the sandbox.
+
+    Args:
+        words: After `--`: a command, as `observatory measure --results out`.
     """
-    if code := sandbox.run(paths.project_root(), words):
-        raise Exit(code)
+    return sandbox.run(paths.project_root(), words)
 
 
 def slash_command() -> None:
@@ -138,7 +136,7 @@ def comment_command() -> None:
         raise problem
 
 
-def announce_command(results: ResultsOption = None) -> None:
+def announce_command(*, results: ResultsOption = None) -> int:
     """Open an issue per confirmed change, and close it with the change.
 
     $ observatory announce
@@ -156,8 +154,7 @@ def announce_command(results: ResultsOption = None) -> None:
     with GitHub(os.environ) as github:
         lines = issues.keep(github, records, _site(github), site.quotes)
     report([*lines, *problems] or ["no news"], "### Changes")
-    if problems:
-        raise Exit(1)
+    return 1 if problems else 0
 
 
 def _site(github: GitHub) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from asv.util import load_json
-from typer import Exit, Option
+from cyclopts import Parameter
 
+from duetbench.cli.options import Words
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths
 
@@ -22,19 +23,10 @@ FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
 
 
 def inprocess_command(
-    bench: Annotated[
-        list[str] | None,
-        Option(
-            "--bench",
-            metavar="REGEX",
-            help="Only benchmarks that match, as in asv: '^gil', 'gil.Cpu'; repeatable.",
-        ),
-    ] = None,
-    to: Annotated[
-        Path | None,
-        Option("--to", metavar="FOLDER", help="Keep the results among asv's, in its asv/."),
-    ] = None,
-) -> None:
+    *,
+    bench: Annotated[Words, Parameter(metavar="REGEX")] = (),
+    to: Annotated[Path | None, Parameter(metavar="FOLDER")] = None,
+) -> int:
     """Measure inside one process, with few samples: threads, handlers, Pydantic.
 
     $ observatory inprocess --bench ^gil
@@ -43,6 +35,10 @@ def inprocess_command(
     asv measures the last commit's applications and locks by the suites of the working tree, and
     prints the figures. Exit code 0: everything applicable was measured. 1: a benchmark failed,
     which with --to counts as a result. 3: asv could not measure.
+
+    Args:
+        bench: Only benchmarks that match, as in asv: '^gil', 'gil.Cpu'; repeatable.
+        to: Keep the results among asv's, in its asv/.
     """
     root = paths.project_root()
     if git.revision(root)[0] is None or not (root / CONFIGURATION).is_file():
@@ -50,13 +46,14 @@ def inprocess_command(
     with paths.scratch() as folder:
         config = _configure(root, folder, ((to or folder) / "asv").resolve())
         argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
-        for option, values in (("--bench", bench or ()), ("-a", FEW_SAMPLES)):
+        for option, values in (("--bench", bench), ("-a", FEW_SAMPLES)):
             argv += [word for value in values for word in (option, value)]
         argv += ["--record-samples", "--show-stderr"]
         env = {**os.environ, "DUETBENCH_ROOT": str(root)}
         code = subprocess.run(argv, cwd=root, env=env, check=False).returncode
-    if code and not (code == _FAILED and to):
-        raise Exit(1 if code == _FAILED else 3)
+    if code == _FAILED:
+        return 0 if to else 1
+    return 3 if code else 0
 
 
 def _configure(root: Path, folder: Path, results: Path) -> Path:

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
+from cyclopts import Parameter
 from rich.text import Text
-from typer import Exit, Option
 
 from duetbench.ci import actions
 from duetbench.cli import run as of_tool
@@ -26,7 +26,7 @@ from duetbench.host import files, git
 from duetbench.host.console import Console, Narrator
 from duetbench.judge.duet_loop import Reporter
 from duetbench.load import runner
-from observatory.cli.options import SELECT, ProfileOption, ResultsOption, SelectOption
+from observatory.cli.options import OUTPUT, ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published
 from observatory.matrix.sides import unmeasurable
@@ -37,26 +37,16 @@ from observatory.store.points import Points
 from observatory.trend import anchored
 from observatory.trend.anchored import Effort, Wanted
 
-_PLAN: Final = Option(
+_PLAN: Final = Parameter(
     "--plan", metavar="FILE", help="Measure this machine's shard of a night (`observatory plan`)."
 )
 
 
 def plan_command(
-    output: Annotated[
-        Path,
-        Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the night's plan, for `observatory measure`.",
-        ),
-    ],
+    *,
+    output: Annotated[Path, OUTPUT],
     profile: ProfileOption = "nightly",
-    select: Annotated[
-        list[str] | None,
-        Option("--select", metavar="GLOB", help=SELECT, envvar="DUETBENCH_SELECT"),
-    ] = None,
+    select: Annotated[SelectOption, Parameter(env_var="DUETBENCH_SELECT")] = (),
 ) -> None:
     """Plan a night: a shard per machine of `tool.observatory.fleet`, or one for any machine.
 
@@ -66,12 +56,15 @@ def plan_command(
     A machine launches the shard's cases (`observatory measure`). If an anchor is declared, it also
     measures them against it (`observatory anchor --plan`). Each day has another order, so that
     a night that ends early does not always lack the same cases.
+
+    Args:
+        output: Write the night's plan, for `observatory measure`.
     """
     console = Console()
     checkout = Checkout(repository(console), profile)
     root = checkout.root
     day = datetime.now(UTC).toordinal()
-    plan = checkout.plan(select or (), seed=day)
+    plan = checkout.plan(select, seed=day)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, checkout.settings.fleet)
@@ -90,12 +83,13 @@ def plan_command(
 
 
 def measure_command(
+    *,
     profile: ProfileOption = "quick",
-    select: SelectOption = None,
+    select: SelectOption = (),
     launches: LaunchesOption = None,
     results: ResultsOption = None,
     file: Annotated[Path | None, _PLAN] = None,
-) -> None:
+) -> int:
     """Measure experiments: launch each case's server, load it, and record the figures.
 
     $ observatory measure --select 'asgi-wsgi/*/py3.14t/*' --launches 3
@@ -109,7 +103,7 @@ def measure_command(
     console = Console()
     checkout = Checkout(repository(console), profile)
     night, shard = assignment(file) if file else (None, None)
-    plan = shard.plan if shard else checkout.plan(select or (), launches)
+    plan = shard.plan if shard else checkout.plan(select, launches)
     folder = results or checkout.results
     narrator = Narrator(console)
     with machine(None, console):
@@ -118,15 +112,15 @@ def measure_command(
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if not night:
         console.print(Text(findings.write_run(run, load_published(checkout.root))), soft_wrap=True)
-    if of_tool.report(run, path, console) and not night:
-        raise Exit(1)
+    return 1 if of_tool.report(run, path, console) and not night else 0
 
 
 def anchor_command(
+    *,
     file: Annotated[Path, _PLAN],
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
     results: ResultsOption = None,
-) -> None:
+) -> int:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
     $ observatory plan --output night.json --select 'asgi-wsgi/*'
@@ -153,5 +147,4 @@ def anchor_command(
     cases = [case.id for case in plan.cases]
     (points,) = anchored.measure(checkout, [tonight], cases, Reporter(console), effort, keep=save)
     console.say(f"{points}, in {save(points)}")
-    if not points.cases:
-        raise Exit(3)
+    return 0 if points.cases else 3

@@ -4,19 +4,19 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
+from cyclopts import Parameter
 
+from duetbench.cli.options import Words
 from duetbench.core.model import Profile
 from duetbench.host.console import Console, write_summary
 
-SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
+_SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 
-SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
+SelectOption = Annotated[Words, Parameter(metavar="GLOB", help=_SELECT)]
 
 ProfileOption = Annotated[
     Profile,
-    Option(
-        "--profile",
+    Parameter(
         help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
         "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
         "articles' own durations, about an hour.",
@@ -24,9 +24,11 @@ ProfileOption = Annotated[
 ]
 
 ResultsOption = Annotated[
-    Path | None,
-    Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
+    Path | None, Parameter(metavar="FOLDER", help="Results folder; default: the repository's.")
 ]
+
+
+OUTPUT: Final = Parameter(("--output", "-o"), metavar="FILE")
 
 
 def report(lines: Collection[str], heading: str) -> None:

@@ -1,9 +1,5 @@
 """`observatory setup` and `lock`: install all that the experiments need, and renew it."""
 
-from typing import Annotated
-
-from typer import Argument, Option
-
 from duetbench.app import stacks
 from duetbench.cli import setup as of_tool
 from duetbench.host.console import Console, Narrator, errors
@@ -11,12 +7,7 @@ from observatory.matrix import declared_interpreters, source_builds
 from observatory.matrix.checkout import Checkout, lock_stacks
 
 
-def setup_command(
-    no_stacks: Annotated[
-        bool,
-        Option("--no-stacks", help="Skip the stacks' environments, whose packages run code."),
-    ] = False,
-) -> None:
+def setup_command(*, no_stacks: bool = False) -> None:
     """Install interpreters, load generator and environments; a second run only checks them.
 
     $ observatory setup
@@ -26,6 +17,9 @@ def setup_command(
 
     The cache keeps environments of older locks, so that going back costs nothing. What nothing has
     used for a month is removed when a new one is made.
+
+    Args:
+        no_stacks: Skip the stacks' environments, whose packages run code.
     """
     checkout, narrator = Checkout.here(), Narrator(Console())
     declared = checkout.declared
@@ -41,14 +35,15 @@ def setup_command(
     of_tool.report(parts, narrator)
 
 
-def lock_command(
-    names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
-) -> None:
+def lock_command(*names: str) -> None:
     """Resolve stacks again, and write their locks; `git diff` shows which packages changed.
 
     The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3).
 
     $ observatory lock current
+
+    Args:
+        names: Stacks; default: all.
     """
     project = Checkout.here()
-    lock_stacks(project, Narrator(errors()), names, project.cooldown())
+    lock_stacks(project, Narrator(errors()), names or None, project.cooldown())

@@ -5,12 +5,10 @@ import time
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
-
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import STANDARD, Console, Narrator, duration, errors, write
-from observatory.cli.options import ResultsOption
+from observatory.cli.options import OUTPUT, ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.show import findings
 from observatory.show.site import build
@@ -21,11 +19,7 @@ FOLDER: Final = "site"
 
 
 def site_command(
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FOLDER", help="Default: site/ of the checkout."),
-    ] = None,
-    results: ResultsOption = None,
+    *, output: Annotated[Path | None, OUTPUT] = None, results: ResultsOption = None
 ) -> None:
     """Build the site from results/: releases, experiments, servers side by side, trends.
 
@@ -35,6 +29,9 @@ def site_command(
     The site is a static folder that works below any address. Files that cannot be read are named,
     and the rest is shown. Pages link to docs/ and asv/ of the folder, if they are there
     (`make docs`, `asv publish --html-dir site/asv`).
+
+    Args:
+        output: A folder; default: site/ of the checkout.
     """
     root = paths.project_root()
     results = (results or Checkout(root).results).resolve()
@@ -52,17 +49,15 @@ def site_command(
     narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")
 
 
-def findings_command(
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
-    ] = None,
-) -> None:
+def findings_command(*, output: Annotated[Path, OUTPUT] = STANDARD) -> None:
     """Answer each experiment's statements, as Markdown.
 
     $ observatory findings --output results/FINDINGS.md
 
     Uses comparisons, the newest runs of each machine and profile, and asv's results.
+
+    Args:
+        output: The file; default: standard output.
     """
     project = Checkout.here()
     site = Site(project.root, project.results)
@@ -72,6 +67,6 @@ def findings_command(
             "nightly"
         )
     links = {name: path.relative_to(site.results) for name, (_, path) in site.files.items()}
-    write(findings.write_findings(site.experiments, links), output or STANDARD)
+    write(findings.write_findings(site.experiments, links), output)
     for problem in site.problems:
         errors().say(f"note: {problem}")
