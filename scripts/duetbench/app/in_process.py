@@ -144,7 +144,7 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "HOME": str(folder),  # Valgrind would read the user's options there
         "LC_ALL": "C.UTF-8",
         # setarch loads it as well, but uses no random numbers.
-        "LD_PRELOAD": _join(_preloaded(folder), env.get("LD_PRELOAD")),
+        "LD_PRELOAD": _join(_preloaded(), env.get("LD_PRELOAD")),
         # 3.14t's allocator asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
         # It returns memory after some time, not after some work.
@@ -158,13 +158,14 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
     }
 
 
-def _preloaded(folder: Path) -> Path | None:
-    """Compile the library that marks what is counted, and gives the same random numbers each time.
+@functools.cache
+def _preloaded() -> Path | None:
+    """Compile once the library that marks what is counted, and gives the same random numbers.
 
     Compiled packages ask the kernel for the seeds of their hashes; colliding keys cost 0.1 % of
     Pydantic's JSON parser. None: there is no compiler, or its libraries are missing.
     """
-    library = folder / "preloaded.so"
+    library = paths.make_scratch() / "preloaded.so"
     # Some libcs have dlsym in a library of its own.
     argv = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
     try:

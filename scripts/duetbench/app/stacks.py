@@ -277,7 +277,7 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
     is, and so are tests, which are not served.
     """
-    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
+    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # a file is not Python of this version

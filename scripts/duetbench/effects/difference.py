@@ -9,8 +9,10 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -183,8 +185,8 @@ def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Bot
     seen: list[Activity] = []
     problems: list[CountError] = []
     for group in [pair] if at_once else [(side,) for side in pair]:
-        with ExitStack() as stack:
-            for collect in [_start(stack, memory, ends, side) for side in group]:
+        with ExitStack() as stack, ThreadPoolExecutor() as pool:
+            for collect in pool.map(partial(_start, stack, memory, ends), group):
                 try:
                     seen.append(collect())
                 except CountError as error:

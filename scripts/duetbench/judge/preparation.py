@@ -363,10 +363,11 @@ def pair_up(
     `reason`: why all of them are judged; else the change decides that.
     """
     generator = generator_of(parts[1].subject, scope)
-    base, head = (
+    base, head = sides = [
         side_of(part, [pair[index] for pair in pairs], scope, generator)
         for index, part in enumerate(parts)
-    )
+    ]
+    compile_code(sides)
     made = tuple(
         Pair(SideCase(old, base.testbed), SideCase(new, head.testbed), reason, alike=alike)
         for old, new in pairs
@@ -381,12 +382,10 @@ def side_of(
     generator: Path,
     lock: Callable[[str], Stack] | None = None,
 ) -> Side:
-    """Make ready what some cases of a side need; `lock` finds other locks than its own."""
+    """Make ready what some cases of a side need, but for its code; `lock` finds other locks."""
     logs = paths.state_dir() / "logs"
     testbed = assemble(part.subject, cases, logs, scope.narrator, generator=generator, lock=lock)
     testbed = replace(testbed, patience=scope.patience)
-    for python in testbed.interpreters.values():
-        stacks.compile_code(part.subject.code, python)
     record = record_of(
         part.state,
         kind=part.kind,
@@ -395,6 +394,13 @@ def side_of(
         words=part.words,
     )
     return Side(record, testbed, tuple(cases), part.state.tree)
+
+
+def compile_code(sides: Sequence[Side]) -> None:
+    """Compile the code of sides, all at once, before any launch imports it."""
+    places = [(s.subject.code, python) for s in sides for python in s.testbed.interpreters.values()]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda place: stacks.compile_code(*place), places))
 
 
 def record_of(state: Revision, **more: Any) -> SideRecord:

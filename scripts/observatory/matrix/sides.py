@@ -149,7 +149,9 @@ def of_anchor(
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
     lost |= unmeasurable(cases, place, scope.narrator)
     cases = [case for case in cases if case.id not in lost]
-    return part, preparation.side_of(part, cases, scope, generator), missing(lost)
+    base = preparation.side_of(part, cases, scope, generator)
+    preparation.compile_code([base])
+    return part, base, missing(lost)
 
 
 @contextmanager
@@ -169,6 +171,7 @@ def beside_anchor(
         part = replace(part, state=replace(part.state, label=label), kind="stack")
         cases = [case for case in base.cases if case.id not in lost]
         side = preparation.side_of(part, cases, scope, base.testbed.oha, find)
+        preparation.compile_code([side])
         yield side, missing(lost)
     finally:
         for place in made:
