@@ -40,14 +40,13 @@ def experiments(site: Site) -> Iterator[Page]:
 
 
 def _experiment(site: Site, name: str) -> Context:
-    section = site.experiments[name]
-    serves = name in site.published or section.runs
+    section, about = site.experiments[name], site.published.get(name, Published())
     select = ("--profile", "nightly", "--select", f"{glob.escape(name)}/*")
-    words = ("measure", *select) if serves else ("inprocess",)
+    words = ("measure", *select) if about.question or section.runs else ("inprocess",)
     return {
         "title": section.title,
         "section": section,
-        "published": site.published.get(name, Published()),
+        "published": about,
         "command": shlex.join(("observatory", *words)),
         "cases": sorted(case for case in site.cases if case.partition("/")[0] == name),
     }

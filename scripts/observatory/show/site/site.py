@@ -17,7 +17,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import RunSummary, summarise
-from observatory.matrix.published import Published, load_published, read_suites
+from observatory.matrix.published import Published, with_suites
 from observatory.show import addresses, experiments
 from observatory.show.experiments import Section
 from observatory.show.site.words import fill
@@ -113,7 +113,7 @@ class Site:
 
     @cached_property
     def published(self) -> Mapping[str, Published]:
-        return load_published(self.root)
+        return with_suites(self.root)
 
     @cached_property
     def points(self) -> Sequence[Points]:
@@ -153,10 +153,9 @@ class Site:
     @cached_property
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
-        suites, inside = read_suites(self.root), asv_results.read(self.results, [])
-        declared = sorted({*self.published, *(suite.experiment for suite in suites)} - {""})
+        declared, inside = sorted(self.published), asv_results.read(self.results, [])
         measured = {case.case.experiment for run in self.runs for case in run.cases.values()}
-        rest = (self.runs, self.published, suites, inside, [*reversed(self.comparisons.values())])
+        rest = (self.runs, self.published, inside, [*reversed(self.comparisons.values())])
         return {
             name: self.spare(name, partial(experiments.experiment, name, *rest), Section(name))
             for name in (*declared, *sorted(measured - {*declared}))
