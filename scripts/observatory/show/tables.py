@@ -88,7 +88,9 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
-    cases = sorted(cases, key=lambda case: _place(case, keys))
+    # Numbers by size, names by the alphabet.
+    values = {case.id: [KEYS[key](case.case) or 0 for key in keys] for case in cases}
+    cases = sorted(cases, key=lambda case: [(isinstance(v, str), v) for v in values[case.id]])
     rows = (
         FigureRow(
             _keys(case, keys),
@@ -110,12 +112,6 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
 def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
     values = (KEYS[key](case.case) for key in keys)
     return tuple(formats.MISSING if value is None else str(value) for value in values)
-
-
-def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, str | int]]:
-    """Sort by the keys: numbers by size, names by the alphabet."""
-    values = [KEYS[key](case.case) or 0 for key in keys]
-    return [(isinstance(value, str), value) for value in values]
 
 
 def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:

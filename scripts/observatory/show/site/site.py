@@ -131,10 +131,8 @@ class Site:
         for path in result_files.runs(self.results):
             groups[path.parent.parent.name, path.name.split("-")[1]].append(path)
         recent = chain.from_iterable(group[-_RECENT:] for group in groups.values())
-        read = kinds.read_each(
-            recent, lambda path: summarise(kinds.read_at(Run, self.results, path)), self.broken
-        )
-        return sorted(read, key=lambda each: each.run.started)
+        read = kinds.read_all(Run, self.results, self.broken, recent)
+        return [summarise(run) for run in sorted(read, key=lambda run: run.started)]
 
     @cached_property
     def changes(self) -> Sequence[Change]:
