@@ -32,6 +32,8 @@ KEYS: Final[dict[str, Callable[[Case], str | int | None]]] = {
 }
 """Properties of a case that distinguish rows, and how to read them."""
 
+_ASKED: Final[tuple[str, ...]] = ("title", "question", "deviations")  # keys of `experiment.toml`
+
 
 def _one_of(kind: str, names: Collection[str]) -> AfterValidator:
     def check(name: str) -> str:
@@ -133,6 +135,7 @@ class Suite(Frozen):
 class Published(Frozen):
     """The source of an experiment; the question itself is in `experiment.toml`."""
 
+    title: str = ""
     question: str = ""
     deviations: tuple[str, ...] = ()
     url: str = Field(default="", description="Address of the repeated article.")
@@ -173,13 +176,10 @@ def load_published(root: Path) -> dict[str, Published]:
     """
     by_name = {}
     for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
-        declaration, source = read_toml(path), path.with_name(FILE)
-        table = {
-            "question": declaration.get("question", ""),
-            "deviations": declaration.get("deviations", ()),
-            "url": declaration.get("source", {}).get("url", ""),
-            **(read_toml(source) if source.exists() else {}),
-        }
+        declared, source = read_toml(path), path.with_name(FILE)
+        asked = {key: declared[key] for key in _ASKED if key in declared}
+        url = declared.get("source", {}).get("url", "")
+        table = {**asked, "url": url, **(read_toml(source) if source.exists() else {})}
         keys = "only the documented keys: results/README.md"
         by_name[path.parent.name] = validate(Published, table, str(source), keys=keys)
     return by_name

@@ -12,7 +12,6 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.load.summary import CaseSummary, RunSummary
-from observatory.matrix.checkout import topic_of
 from observatory.matrix.published import Published, Shape, Suite
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Side, ratio
@@ -35,6 +34,7 @@ class Section:
     """
 
     experiment: str
+    topic: str = ""
     question: str = ""
     source: str = ""
     answers: tuple[Answer, ...] = ()
@@ -54,8 +54,7 @@ class Section:
         """The statement that holds here, or else what it is about."""
         if self.first and self.first.verdict == "holds":
             return self.first.shape.statement[:1].upper() + self.first.shape.statement[1:]
-        topic = topic_of(self.experiment)
-        return (topic if topic != self.experiment else self.question) or self.experiment
+        return self.topic or self.question or self.experiment
 
 
 def experiment(
@@ -91,6 +90,7 @@ def experiment(
     notes = (f"measured {place}", _ONE_BY_ONE, *_different(suite.deviations)) if inside else ()
     return Section(
         name,
+        about.title,
         about.question or suite.question,
         source or suite.source,
         (

@@ -16,7 +16,6 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.html.comparison_page import one_file
-from observatory.matrix.checkout import topic_of
 from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
 from observatory.show.site import story, trends
@@ -238,7 +237,10 @@ def _search(site: Site) -> str:
     entries = [
         *((quoting.finding(q), addresses.release(*q.key), "release") for q in site.quotes.values()),
         *((name, addresses.package(name), "package") for name in site.packages),
-        *((topic_of(name), addresses.experiment(name), "experiment") for name in site.experiments),
+        *(
+            (section.topic or name, addresses.experiment(name), "experiment")
+            for name, section in site.experiments.items()
+        ),
         *((str(case_names.name(case)), addresses.case(case), "case") for case in site.cases),
         *((title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS),
     ]
