@@ -116,8 +116,8 @@ class SuiteTable(Frozen):
     note: str = ""
 
 
-class Suite(Frozen):
-    """A suite's file."""
+class InProcess(Frozen):
+    """A suite's file: what an experiment measures inside the process."""
 
     question: str = ""
     experiment: str = Field(
@@ -152,7 +152,7 @@ class Published(Frozen):
     notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
     tables: tuple[TableLayout, ...] = ()
     shapes: tuple[Shape, ...] = ()
-    suite: Suite = Field(default=Suite(), description="What runs inside the process.")
+    suite: InProcess = Field(default=InProcess(), description="Of `benchmarks/`.")
 
     def ids(self, name: str) -> tuple[str, ...]:
         """Return the case ids behind a short name; an id stands for itself."""
@@ -190,7 +190,7 @@ def with_suites(root: Path) -> dict[str, Published]:
     by_name = load_published(root)
     for path in sorted((root / "benchmarks").glob("*.toml")):
         name = f"benchmarks/{path.name}"
-        suite = validate(Suite, read_toml(path, name), name, keys="only documented keys")
+        suite = validate(InProcess, read_toml(path, name), name, keys="only documented keys")
         if suite.experiment:
             own = by_name.get(suite.experiment, Published())
             by_name[suite.experiment] = own.model_copy(update={"suite": suite})

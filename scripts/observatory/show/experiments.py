@@ -12,7 +12,7 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.load.summary import CaseSummary, RunSummary
-from observatory.matrix.published import Published, Shape, Suite
+from observatory.matrix.published import InProcess, Published, Shape
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Side, ratio
 from observatory.show.tables import FigureTable
@@ -111,7 +111,7 @@ def _different(deviations: Iterable[str]) -> list[str]:
     return [f"Different from the source: {text}" for text in deviations]
 
 
-def _most(snapshots: Sequence[Snapshot], suite: Suite) -> list[Snapshot]:
+def _most(snapshots: Sequence[Snapshot], suite: InProcess) -> list[Snapshot]:
     """Return the snapshots with figures of a suite, of the machine that measured it most often."""
     benchmarks = {table.benchmark for table in suite.tables}
     measured = [snapshot for snapshot in snapshots if snapshot.has(*benchmarks)]
@@ -129,7 +129,7 @@ def _where(snapshot: Snapshot) -> str:
 
 def _answer(
     snapshots: Sequence[Snapshot],
-    suite: Suite,
+    suite: InProcess,
     shape: Shape,
     runs: Sequence[RunSummary],
 ) -> Answer:

@@ -17,8 +17,8 @@ from duetbench.report import formats
 from duetbench.report.run import notes
 from observatory.matrix.published import (
     KEYS,
+    InProcess,
     Published,
-    Suite,
     SuiteColumn,
     SuiteTable,
     TableLayout,
@@ -122,13 +122,13 @@ def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:
     return Cell(ours if case.status == "measured" else case.status, interval, published)
 
 
-def of_suite(snapshot: Snapshot, suite: Suite) -> tuple[FigureTable, ...]:
+def of_suite(snapshot: Snapshot, suite: InProcess) -> tuple[FigureTable, ...]:
     """Make the tables of a suite that have figures: a column for each environment."""
     tables = (_benchmarks(snapshot, suite, table) for table in suite.tables)
     return tuple(table for table in tables if table.rows)
 
 
-def _benchmarks(snapshot: Snapshot, suite: Suite, table: SuiteTable) -> FigureTable:
+def _benchmarks(snapshot: Snapshot, suite: InProcess, table: SuiteTable) -> FigureTable:
     """Make a table of benchmarks: a row for each benchmark with its parameters."""
     rows: dict[tuple[str, ...], dict[SuiteColumn, Reading]] = {}
     readings = snapshot.of(table.benchmark)
@@ -152,7 +152,7 @@ def _benchmarks(snapshot: Snapshot, suite: Suite, table: SuiteTable) -> FigureTa
     )
 
 
-def _reading(suite: Suite, reading: Reading | None) -> Cell:
+def _reading(suite: InProcess, reading: Reading | None) -> Cell:
     """Make a cell: a figure or `failed`, beside what each run of the source says; else a dash."""
     if reading is None:
         return Cell(formats.MISSING)
