@@ -214,28 +214,23 @@ def lock_stacks(
         stacks.write_lock(file, text)
 
 
-def topic_of(folder: str) -> str:
-    """Return the title of an experiment, or its folder's name if no title is declared."""
-    return _titles()[1].get(folder) or folder
-
-
-def _titles() -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
-    """Return what the checkout calls its cases and experiments, by their ids."""
+def _name(case: str) -> CaseName | None:
+    """Return what the checkout calls a case."""
     try:
-        return _read_titles(paths.project_root())
+        return _names(paths.project_root()).get(case)
     except DuetbenchError:  # code that needs the declarations themselves reports what is wrong
-        return {}, {}
+        return None
 
 
 @cache
-def _read_titles(root: Path) -> tuple[Mapping[str, CaseName], Mapping[str, str]]:
-    experiments, cases = Checkout(root).experiments, {}
-    for experiment in experiments:
+def _names(root: Path) -> Mapping[str, CaseName]:
+    cases = {}
+    for experiment in Checkout(root).experiments:
         for case in chain.from_iterable(experiment.cases.values()):
             if what := experiment.titles[case.id]:
                 stack = experiment.stacks[case.stack].title
                 cases[case.id] = case_names.build(case, f"{what} with {stack}" if stack else what)
-    return cases, {experiment.name: experiment.declaration.title for experiment in experiments}
+    return cases
 
 
-case_names.declared.append(lambda case: _titles()[0].get(case))  # noqa: PLW0108 - of that time
+case_names.declared.append(_name)

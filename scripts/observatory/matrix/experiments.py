@@ -53,16 +53,8 @@ PUBLISHED: Final = "published.toml"
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
 
-def _formula(value: object) -> object:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
+Formula = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]
 Names = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
-ALL: Final = ("all",)
-"""All interpreters that set-up installs by default and the block's stacks can be made for."""
-OPTIONAL: Final = ("optional",)
-"""The interpreters that are installed only for cases that use them."""
 Counts = Annotated[
     tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(several), Field(min_length=1)
 ]
@@ -120,7 +112,10 @@ class CasesTable(Frozen):
     profiles: tuple[Profile, ...] = Field(min_length=1)
     cores: Literal["split", "shared"]
     endpoint: Names
-    python: Names
+    python: Names = Field(
+        description="all: those that set-up installs by default and the block's stacks can be made "
+        "for. optional: those that are installed only for cases that use them."
+    )
     stack: Names
     server: Names
     loop: Names
@@ -251,11 +246,11 @@ class Experiment:
             if profile not in block.profiles:
                 continue
             axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
-            if block.python in {ALL, OPTIONAL}:
+            if block.python in {("all",), ("optional",)}:
                 axes["python"] = tuple(
                     name
                     for name, spec in self.interpreters.items()
-                    if (python or spec.optional == (block.python == OPTIONAL))
+                    if (python or spec.optional == (block.python == ("optional",)))
                     and all(name in self.stacks[stack].interpreters for stack in block.stack)
                 )
             if python:
@@ -381,10 +376,10 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
         if unknown := sorted(set(names).difference(known)):
             allowed = f"one of {', '.join(sorted(known))}"
             raise DeclarationError(str(file), "tool.duetbench.stacks", unknown[0], allowed)
-    specs = {name: declared.get(name, StackSpec()) for name in groups}
+    specs = ((name, declared.get(name, StackSpec())) for name in groups)
     return {
-        name: spec.model_copy(update={"interpreters": spec.interpreters or every})
-        for name, spec in specs.items()
+        name: StackSpec(title=spec.title, interpreters=spec.interpreters or every)
+        for name, spec in specs
     }
 
 

@@ -32,6 +32,8 @@ KEYS: Final[dict[str, Callable[[Case], str | int | None]]] = {
 }
 """Properties of a case that distinguish rows, and how to read them."""
 
+_ASKED: Final[tuple[str, ...]] = ("title", "question", "deviations")  # keys of `experiment.toml`
+
 
 def _one_of(kind: str, names: Collection[str]) -> AfterValidator:
     def check(name: str) -> str:
@@ -94,41 +96,6 @@ class Shape(Frozen):
         return self
 
 
-class Published(Frozen):
-    """The source of an experiment; the question itself is in `experiment.toml`."""
-
-    question: str = ""
-    deviations: tuple[str, ...] = ()
-    url: str = Field(default="", description="Address of the repeated article.")
-    source: str = Field(default="", description="Title, author or site, date.")
-    setting: str | None = Field(default=None, description="Machine and versions of the source.")
-    cases: dict[str, str | tuple[str, ...]] = Field(
-        default_factory=dict,
-        description="Short names for case ids, used below. Of several ids, the first in a run "
-        "counts; published figures belong to the first of all.",
-    )
-    figures: dict[str, dict[MetricName, float]] = Field(
-        default_factory=dict, description="By case name or id: metric → figure in SI units."
-    )
-    notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
-    tables: tuple[TableLayout, ...] = ()
-    shapes: tuple[Shape, ...] = ()
-
-    def ids(self, name: str) -> tuple[str, ...]:
-        """Return the case ids behind a short name; an id stands for itself."""
-        id_ = self.cases.get(name, name)
-        return (id_,) if isinstance(id_, str) else id_
-
-    def case_id(self, name: str, present: Container[str]) -> str:
-        """Return the case that a name means: its first id that is present, else its first id."""
-        ids = self.ids(name)
-        return next((case_id for case_id in ids if case_id in present), ids[0])
-
-    def figures_of(self, case_id: str) -> dict[str, float]:
-        """Return all published figures of a case, in SI units."""
-        return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
-
-
 class SuiteColumn(Frozen):
     """A column of a table: an environment."""
 
@@ -149,10 +116,10 @@ class SuiteTable(Frozen):
     note: str = ""
 
 
-class SuiteDeclaration(Frozen):
-    """A suite's file."""
+class InProcess(Frozen):
+    """A suite's file: what an experiment measures inside the process."""
 
-    question: str
+    question: str = ""
     experiment: str = Field(
         default="", description="That its tables and statements belong to; empty: none."
     )
@@ -164,9 +131,42 @@ class SuiteDeclaration(Frozen):
     )
     shapes: tuple[Shape, ...] = ()
 
-    @property
-    def benchmarks(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(table.benchmark for table in self.tables))
+
+class Published(Frozen):
+    """The source of an experiment; the question itself is in `experiment.toml`."""
+
+    title: str = ""
+    question: str = ""
+    deviations: tuple[str, ...] = ()
+    url: str = Field(default="", description="Address of the repeated article.")
+    source: str = Field(default="", description="Title, author or site, date.")
+    setting: str | None = Field(default=None, description="Machine and versions of the source.")
+    cases: dict[str, str | tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="Short names for case ids, used below. Of several ids, the first in a run "
+        "counts; published figures belong to the first of all.",
+    )
+    figures: dict[str, dict[MetricName, float]] = Field(
+        default_factory=dict, description="By case name or id: metric → figure in SI units."
+    )
+    notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
+    tables: tuple[TableLayout, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    suite: InProcess = Field(default=InProcess(), description="Of `benchmarks/`.")
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        """Return the case ids behind a short name; an id stands for itself."""
+        id_ = self.cases.get(name, name)
+        return (id_,) if isinstance(id_, str) else id_
+
+    def case_id(self, name: str, present: Container[str]) -> str:
+        """Return the case that a name means: its first id that is present, else its first id."""
+        ids = self.ids(name)
+        return next((case_id for case_id in ids if case_id in present), ids[0])
+
+    def figures_of(self, case_id: str) -> dict[str, float]:
+        """Return all published figures of a case, in SI units."""
+        return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
 
 
 def load_published(root: Path) -> dict[str, Published]:
@@ -176,26 +176,22 @@ def load_published(root: Path) -> dict[str, Published]:
     """
     by_name = {}
     for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
-        declaration, source = read_toml(path), path.with_name(FILE)
-        table = {
-            "question": declaration.get("question", ""),
-            "deviations": declaration.get("deviations", ()),
-            "url": declaration.get("source", {}).get("url", ""),
-            **(read_toml(source) if source.exists() else {}),
-        }
+        declared, source = read_toml(path), path.with_name(FILE)
+        asked = {key: declared[key] for key in _ASKED if key in declared}
+        url = declared.get("source", {}).get("url", "")
+        table = {**asked, "url": url, **(read_toml(source) if source.exists() else {})}
         keys = "only the documented keys: results/README.md"
         by_name[path.parent.name] = validate(Published, table, str(source), keys=keys)
     return by_name
 
 
-def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
-    """Read all suites that a checkout declares, by name; raises DeclarationError."""
-    return tuple(
-        validate(
-            SuiteDeclaration,
-            read_toml(path, name := f"benchmarks/{path.name}"),
-            name,
-            keys="only documented keys",
-        )
-        for path in sorted((root / "benchmarks").glob("*.toml"))
-    )
+def with_suites(root: Path) -> dict[str, Published]:
+    """Read that of all experiments, in process or not; raises as `load_published`."""
+    by_name = load_published(root)
+    for path in sorted((root / "benchmarks").glob("*.toml")):
+        name = f"benchmarks/{path.name}"
+        suite = validate(InProcess, read_toml(path, name), name, keys="only documented keys")
+        if suite.experiment:
+            own = by_name.get(suite.experiment, Published())
+            by_name[suite.experiment] = own.model_copy(update={"suite": suite})
+    return by_name

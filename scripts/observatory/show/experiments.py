@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Final
 
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.load.summary import CaseSummary, RunSummary
-from observatory.matrix.checkout import topic_of
-from observatory.matrix.published import Published, Shape, SuiteDeclaration
+from observatory.matrix.published import InProcess, Published, Shape
 from observatory.show import claims, tables
 from observatory.show.claims import ANSWERED, Answer, Side, ratio
 from observatory.show.tables import FigureTable
@@ -36,6 +34,7 @@ class Section:
     """
 
     experiment: str
+    topic: str = ""
     question: str = ""
     source: str = ""
     answers: tuple[Answer, ...] = ()
@@ -55,15 +54,13 @@ class Section:
         """The statement that holds here, or else what it is about."""
         if self.first and self.first.verdict == "holds":
             return self.first.shape.statement[:1].upper() + self.first.shape.statement[1:]
-        topic = topic_of(self.experiment)
-        return (topic if topic != self.experiment else self.question) or self.experiment
+        return self.topic or self.question or self.experiment
 
 
 def experiment(
     name: str,
     runs: Sequence[RunSummary],
     published: Mapping[str, Published],
-    suites: Iterable[SuiteDeclaration],
     snapshots: Sequence[Snapshot],
     comparisons: Sequence[Comparison],
 ) -> Section:
@@ -87,29 +84,25 @@ def experiment(
     for run, case in measured:
         if run.run.machine.id == launches.most_common(1)[0][0]:
             best[case.id] = max(best.get(case.id, case), case, key=lambda summary: summary.measured)
-    inside = [
-        (suite, known, drawn)
-        for suite in suites
-        if suite.experiment == name and (known := _most(snapshots, suite))
-        if (drawn := tables.of_suite(known[0], suite))
-    ]
-    answers = (
-        _answer(known, suite, shape, own) for suite, known, _ in inside for shape in suite.shapes
-    )
-    places = [_where(known[0]) for _, known, _ in inside]
-    notes = (
-        (f"measured {place}", _ONE_BY_ONE, *_different(suite.deviations))
-        for (suite, *_), place in zip(inside, places, strict=True)
-    )
-    source = ". ".join(filter(None, (about.source, about.setting)))
+    suite, source = about.suite, ". ".join(filter(None, (about.source, about.setting)))
+    inside = _most(snapshots, suite)
+    place = _where(inside[0]) if inside else ""
+    notes = (f"measured {place}", _ONE_BY_ONE, *_different(suite.deviations)) if inside else ()
     return Section(
         name,
-        next(filter(None, (about.question, *(suite.question for suite, *_ in inside))), ""),
-        next(filter(None, (source, *(suite.source for suite, *_ in inside))), ""),
-        (*claims.check(about, own, comparisons), *answers),
-        (*tables.of_cases([*best.values()], about), *chain(*(drawn for *_, drawn in inside))),
-        (*about.notes, *_different(about.deviations), *chain(*notes)),
-        measured=places[-1] if places else "",
+        about.title,
+        about.question or suite.question,
+        source or suite.source,
+        (
+            *claims.check(about, own, comparisons),
+            *(_answer(inside, suite, shape, own) for shape in suite.shapes if inside),
+        ),
+        (
+            *tables.of_cases([*best.values()], about),
+            *(table for known in inside[:1] for table in tables.of_suite(known, suite)),
+        ),
+        (*about.notes, *_different(about.deviations), *notes),
+        measured=place,
         runs=own,
     )
 
@@ -118,9 +111,10 @@ def _different(deviations: Iterable[str]) -> list[str]:
     return [f"Different from the source: {text}" for text in deviations]
 
 
-def _most(snapshots: Sequence[Snapshot], suite: SuiteDeclaration) -> list[Snapshot]:
+def _most(snapshots: Sequence[Snapshot], suite: InProcess) -> list[Snapshot]:
     """Return the snapshots with figures of a suite, of the machine that measured it most often."""
-    measured = [snapshot for snapshot in snapshots if snapshot.has(*suite.benchmarks)]
+    benchmarks = {table.benchmark for table in suite.tables}
+    measured = [snapshot for snapshot in snapshots if snapshot.has(*benchmarks)]
     most = Counter(snapshot.machine for snapshot in measured).most_common(1)
     return [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
 
@@ -135,7 +129,7 @@ def _where(snapshot: Snapshot) -> str:
 
 def _answer(
     snapshots: Sequence[Snapshot],
-    suite: SuiteDeclaration,
+    suite: InProcess,
     shape: Shape,
     runs: Sequence[RunSummary],
 ) -> Answer:

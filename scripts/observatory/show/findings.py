@@ -63,7 +63,7 @@ def write_run(run: Run, published: Mapping[str, Published]) -> str:
     """Write a run as tables in Markdown, with what it says of each published statement."""
     summary, parts = summarise(run), list[str]()
     for name in dict.fromkeys(case.case.experiment for case in summary.cases.values()):
-        section = experiment(name, [summary], published, (), (), ())
+        section = experiment(name, [summary], published, (), ())
         parts += [f"## {escape(name)}", _about(section), _answers(section.answers)]
         parts += (part for table in section.tables for part in _table(table))
     return "\n\n".join(filter(None, parts))

@@ -17,9 +17,9 @@ from duetbench.report import formats
 from duetbench.report.run import notes
 from observatory.matrix.published import (
     KEYS,
+    InProcess,
     Published,
     SuiteColumn,
-    SuiteDeclaration,
     SuiteTable,
     TableLayout,
 )
@@ -88,7 +88,9 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
-    cases = sorted(cases, key=lambda case: _place(case, keys))
+    # Numbers by size, names by the alphabet.
+    values = {case.id: [KEYS[key](case.case) or 0 for key in keys] for case in cases}
+    cases = sorted(cases, key=lambda case: [(isinstance(v, str), v) for v in values[case.id]])
     rows = (
         FigureRow(
             _keys(case, keys),
@@ -112,12 +114,6 @@ def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(formats.MISSING if value is None else str(value) for value in values)
 
 
-def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, str | int]]:
-    """Sort by the keys: numbers by size, names by the alphabet."""
-    values = [KEYS[key](case.case) or 0 for key in keys]
-    return [(isinstance(value, str), value) for value in values]
-
-
 def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:
     """Make the cell of one figure; a case without figures says why."""
     source = about.figures_of(case.id).get(metric)
@@ -126,13 +122,13 @@ def _cell(case: CaseSummary, metric: str, about: Published) -> Cell:
     return Cell(ours if case.status == "measured" else case.status, interval, published)
 
 
-def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, ...]:
+def of_suite(snapshot: Snapshot, suite: InProcess) -> tuple[FigureTable, ...]:
     """Make the tables of a suite that have figures: a column for each environment."""
     tables = (_benchmarks(snapshot, suite, table) for table in suite.tables)
     return tuple(table for table in tables if table.rows)
 
 
-def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
+def _benchmarks(snapshot: Snapshot, suite: InProcess, table: SuiteTable) -> FigureTable:
     """Make a table of benchmarks: a row for each benchmark with its parameters."""
     rows: dict[tuple[str, ...], dict[SuiteColumn, Reading]] = {}
     readings = snapshot.of(table.benchmark)
@@ -156,7 +152,7 @@ def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) 
     )
 
 
-def _reading(suite: SuiteDeclaration, reading: Reading | None) -> Cell:
+def _reading(suite: InProcess, reading: Reading | None) -> Cell:
     """Make a cell: a figure or `failed`, beside what each run of the source says; else a dash."""
     if reading is None:
         return Cell(formats.MISSING)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product, repeat
 from pathlib import Path
@@ -73,30 +73,28 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     groups = defaultdict[tuple[str, str], list[AsvResults]](list)
     for result in kinds.read_all(AsvResults, results, problems):
         groups[result.params["machine"], result.commit_hash].append(result)
-    snapshots = (_snapshot(of_commit, benchmarks) for of_commit in groups.values())
+    snapshots = []
+    for (machine, commit), files in groups.items():
+        params = files[0].params
+        cpu, cores, ram, os = (params.get(name, "") for name in ("cpu", "num_cpu", "ram", "os"))
+        started = (row.started_at for file in files for row in file.results.values())
+        readings = (
+            reading
+            for file in sorted(files, key=lambda file: file.env_name)
+            for name, row in file.results.items()
+            if name in benchmarks and row.version in {None, benchmarks[name].get("version")}
+            for reading in _readings(file, name, row, benchmarks[name])
+        )
+        snapshot = Snapshot(
+            machine=machine,
+            described=", ".join(filter(None, (cpu, cores and f"{cores} cores", ram, os))),
+            commit=commit,
+            committed=files[0].date,
+            started=max(filter(None, started), default=0),
+            readings=tuple(sorted(readings, key=lambda reading: reading.benchmark)),
+        )
+        snapshots.append(snapshot)
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
-
-
-def _snapshot(results: Sequence[AsvResults], benchmarks: Mapping[str, Any]) -> Snapshot:
-    """Combine the files of one commit on one machine."""
-    params = results[0].params
-    cpu, cores, ram, system = (params.get(name, "") for name in ("cpu", "num_cpu", "ram", "os"))
-    started = (row.started_at for result in results for row in result.results.values())
-    readings = (
-        reading
-        for result in sorted(results, key=lambda result: result.env_name)
-        for name, row in result.results.items()
-        if name in benchmarks and row.version in {None, benchmarks[name].get("version")}
-        for reading in _readings(result, name, row, benchmarks[name])
-    )
-    return Snapshot(
-        machine=params["machine"],
-        described=", ".join(filter(None, (cpu, cores and f"{cores} cores", ram, system))),
-        commit=results[0].commit_hash,
-        committed=results[0].date,
-        started=max(filter(None, started), default=0),
-        readings=tuple(sorted(readings, key=lambda reading: reading.benchmark)),
-    )
 
 
 def _readings(

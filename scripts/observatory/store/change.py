@@ -6,7 +6,6 @@ confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, 
 judged again every night.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -41,13 +40,6 @@ class StackState(Frozen):
     stack: str
     digest: str = Field(description="SHA-256 of the lock file.")
     as_of: str | None = Field(default=None, description="Date for which it was resolved.")
-
-
-def release_of(packages: Sequence[PackageChange]) -> Release | None:
-    """The release that caused a change, if only one package changed."""
-    if len(packages) != 1 or (version := packages[0].head) is None:
-        return None
-    return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
 class Step(Frozen):

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,7 +16,6 @@ from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.change import Change
 from observatory.store.points import NAME, Points
 
-_T = TypeVar("_T")
 _Record = TypeVar("_Record", bound=Artefact)
 
 KINDS: Final = (Run, Comparison, Points, Change, AsvResults, AsvMachine)
@@ -58,26 +56,22 @@ def _of_asv(kind: type[_Record], data: bytes, name: str) -> _Record:
         raise RecordError(f"{name}: expected {kind.noun}, found: {fault}") from problem
 
 
-def read_at(kind: type[_Record], results: Path, path: Path) -> _Record:
-    """Read a file of a results folder, which must be where its content says; RecordError."""
-    return parse(kind, result_files.contents(path), path.relative_to(results).as_posix(), str(path))
-
-
 def read_all(
-    kind: type[_Record], results: Path, problems: list[str] | None = None
+    kind: type[_Record],
+    results: Path,
+    problems: list[str] | None = None,
+    paths: Iterable[Path] | None = None,
 ) -> list[_Record]:
-    """All values of a kind, as `read_each` reads them."""
-    return read_each(result_files.of_kind(kind, results), partial(read_at, kind, results), problems)
+    """All values of a kind in a results folder, or those of some of its files.
 
-
-def read_each(
-    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str] | None
-) -> list[_T]:
-    """The values of the readable files; others add a sentence to `problems`: None: they raise."""
+    Each must be where its content says. A file that cannot be read, or is elsewhere, adds a
+    sentence to `problems`; None: it raises.
+    """
     values = []
-    for path in paths:
+    for path in result_files.of_kind(kind, results) if paths is None else paths:
         try:
-            values.append(read_one(path))
+            place, data = path.relative_to(results).as_posix(), result_files.contents(path)
+            values.append(parse(kind, data, place, str(path)))
         except Exception as problem:
             if problems is None:
                 raise

@@ -60,11 +60,14 @@ class AnchoredPoint:
         return math.log(self.ratio)
 
     @property
-    def interval(self) -> Interval:
-        """The ratio with its interval, by Student's t over its duets, which may be few."""
+    def half(self) -> float:
+        """Half of the logarithm's interval, by Student's t over its duets, which may be few."""
         # A single count has a standard error of its own, not one from samples.
-        half = (student(self.duets - 1) if self.duets > 1 else NORMAL) * self.se
-        return interval(self.log, half, self.duets)
+        return (student(self.duets - 1) if self.duets > 1 else NORMAL) * self.se
+
+    @property
+    def interval(self) -> Interval:
+        return interval(self.log, self.half, self.duets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)

@@ -9,7 +9,6 @@ scatter. Steps that share a possible cause are one candidate. It lies between th
 first of these changes and the one after the last.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,6 @@ from duetbench.core.comparison import INSTRUCTIONS, differences
 from duetbench.core.comparison import row as metric_row
 from duetbench.core.metrics import CPU, JUDGED
 from duetbench.core.model import Verdict
-from duetbench.core.units import Interval
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
@@ -94,40 +92,31 @@ def steps(table: Table) -> Iterator[tuple[Step, range]]:
 
     Each has the places of the nights at which it may have happened.
     """
+    files, oldest = table.files, len(table.files) - LONGEST
     for case, metric in product(table.cases, (*JUDGED, INSTRUCTIONS)):
-        yield from _of_series(table, case, metric)
-
-
-def _of_series(table: Table, case: str, metric: str) -> Iterator[tuple[Step, range]]:
-    counted = metric == INSTRUCTIONS
-    floor = metric_row(CPU if counted else metric).floor
-    oldest = len(table.files) - LONGEST
-    series = {n: point for n, point in table.series(case, metric).items() if n >= oldest}
-    nights, points = [*series], [*series.values()]
-    errors = [REPEATED if counted else _error(point.interval) for point in points]
-    lone = [counted or table.files[night].as_of is not None for night in nights]
-    for rise in rises([point.log for point in points], errors, floor, lone):
-        before, after = nights[rise.right.start - 1 : rise.right.start + 1]
-        slack = 0 if abs(rise.height) >= PLACED * rise.single else SLACK
-        step = Step(
-            series=SeriesName(machine=table.machine.id, case=case, metric=metric),
-            ratio=rise.ratio.estimate,
-            within=rise.ratio.ends,
-            strength=abs(rise.height) / rise.error,
-            before_run=table.files[before].id,
-            after_run=table.files[after].id,
-            when=datetime.fromtimestamp(table.files[after].time, UTC),
-            nights=(rise.left.size, rise.right.size),
-        )
-        # Nights between the two levels may have failed: the step was at any of them.
-        first, last = before + 1 - slack, min(after + slack, len(table.files) - 1)
-        yield step, range(first, last + 1)
-
-
-def _error(interval: Interval) -> float:
-    """Return the standard error of a logarithm; of few duets it is larger, as their interval is."""
-    low, high = interval.ends or (0.0, math.inf)
-    return math.log(high / low) / 2 / NORMAL
+        counted = metric == INSTRUCTIONS
+        floor = metric_row(CPU if counted else metric).floor
+        series = {n: point for n, point in table.series(case, metric).items() if n >= oldest}
+        nights, points = [*series], [*series.values()]
+        # Of few duets it is larger, as their interval is.
+        errors = [REPEATED if counted else point.half / NORMAL for point in points]
+        lone = [counted or files[night].as_of is not None for night in nights]
+        for rise in rises([point.log for point in points], errors, floor, lone):
+            before, after = nights[rise.right.start - 1 : rise.right.start + 1]
+            slack = 0 if abs(rise.height) >= PLACED * rise.single else SLACK
+            step = Step(
+                series=SeriesName(machine=table.machine.id, case=case, metric=metric),
+                ratio=rise.ratio.estimate,
+                within=rise.ratio.ends,
+                strength=abs(rise.height) / rise.error,
+                before_run=files[before].id,
+                after_run=files[after].id,
+                when=datetime.fromtimestamp(files[after].time, UTC),
+                nights=(rise.left.size, rise.right.size),
+            )
+            # Nights between the two levels may have failed: the step was at any of them.
+            first, last = before + 1 - slack, min(after + slack, len(files) - 1)
+            yield step, range(first, last + 1)
 
 
 def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int], list[Step]]:

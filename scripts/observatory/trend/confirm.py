@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app.setting import Contrast
-from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Finding, row
+from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Release, row
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
@@ -23,10 +23,10 @@ from duetbench.judge import preparation
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Scope, resolve_stack
+from duetbench.judge.preparation import resolve_stack
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import Checkout
-from observatory.store.change import Change, StackState, release_of
+from observatory.store.change import Change, StackState
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -73,19 +73,11 @@ def compare_stacks(
     states = (candidate.base, candidate.before_run), (candidate.head, candidate.after_run)
     labels = (f"{stack} {f'as of {s.as_of}' if s.as_of else f'of {run}'}" for s, run in states)
     base, head = zip(labels, find_locks(project, candidate, reporter), strict=True)
-
-    def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
-        return preparation.of_locks(project, stack, base, head, scope)
-
     with measuring():
         return compare(
-            project,
-            Contrast(),
-            Extent(select, seconds=seconds),
-            reporter,
-            prepare=prepare,
-            explain=explain,
-        )
+            project, Contrast(), Extent(select, seconds=seconds), reporter, explain=explain,
+            prepare=lambda own, _, scope: preparation.of_locks(own, stack, base, head, scope),
+        )  # fmt: skip
 
 
 def find_locks(project: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
@@ -181,7 +173,13 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         if (finding.ratio > 1) == (step.ratio > 1)
     ]
     if not confirmed:
-        verdict, note = _dismissed(comparison, [finding for _, finding in judged])
+        verdicts = sorted({finding.verdict for _, finding in judged})
+        verdict, note = Verdict.SAME, "The duets of the two stacks showed no change."
+        if not (comparison.planned or comparison.findings or comparison.missing):
+            note = UNTOUCHED
+        elif verdicts != [Verdict.SAME]:
+            verdict, summary = Verdict.UNKNOWN, ", ".join(verdicts) or "no verdict on these series"
+            note = f"Result of the duets of the two stacks: {summary}."
         tries = {"tries": candidate.tries + 1, "evidence": comparison.id}
         update = {"status": "dismissed", "verdict": verdict, "note": note, **tries}
         return candidate.model_copy(update=update)
@@ -193,6 +191,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     series, worse = main.series.judged, finding.verdict is Verdict.WORSE
     moved = dict.fromkeys(step.series.judged for step, _ in confirmed)
     measured = {case.case.id for case in comparison.cases}
+    only = candidate.packages[0] if len(candidate.packages) == 1 else None
     return candidate.model_copy(
         update={
             **{name: getattr(finding, name) for name in ("ratio", "low", "high", "verdict")},
@@ -202,7 +201,9 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in measured),
             "steps": (),
             "tries": 0,
-            "culprit": release_of(candidate.packages),
+            "culprit": Release(package=only.package, version=only.head, previous=only.base)
+            if only and only.head
+            else None,
             "evidence": comparison.id,
             "why": comparison.why,
             "method": (
@@ -213,16 +214,6 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "note": "" if worse else IMPROVED,
         }
     )
-
-
-def _dismissed(comparison: Comparison, judged: Sequence[Finding]) -> tuple[Verdict, str]:
-    if not (comparison.planned or comparison.findings or comparison.missing):
-        return Verdict.SAME, UNTOUCHED
-    if judged and all(finding.verdict is Verdict.SAME for finding in judged):
-        return Verdict.SAME, "The duets of the two stacks showed no change."
-    verdicts = ", ".join(sorted({str(finding.verdict) for finding in judged}))
-    summary = verdicts or "no verdict on these series"
-    return Verdict.UNKNOWN, f"Result of the duets of the two stacks: {summary}."
 
 
 def close(records: Sequence[Change]) -> tuple[Change, ...]:
@@ -238,7 +229,7 @@ def close(records: Sequence[Change]) -> tuple[Change, ...]:
             for later in records
             if record.status == "open" and later.confirmed and later.when > record.when
             if (later.series, later.measured_on) == (record.series, record.measured_on)
-            if not _worse(record.series.metric, record.ratio * later.ratio)
+            if not _is_worse(record.series.metric, math.log(record.ratio * later.ratio))
         )
         if by := next(undone, None):
             note = f"{record.note} Undone by the change {by}.".lstrip()
@@ -246,7 +237,6 @@ def close(records: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(closed)
 
 
-def _worse(metric: str, ratio: float) -> bool:
+def _is_worse(metric: str, log: float) -> bool:
     """Return whether a figure became worse by more than its limit."""
-    log = math.log(ratio)
     return direction(metric, log) is Verdict.WORSE and abs(log) > math.log1p(row(metric).limit)

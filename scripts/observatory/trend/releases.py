@@ -150,13 +150,24 @@ class Neighbours(NamedTuple):
     before: AnchoredPoint
     after: AnchoredPoint
 
-    def effect(self, ratio: Interval, **judgement: Any) -> ReleaseEffect:
-        """Return the effect of head's release, with its verdict and what would be detectable."""
+    @property
+    def sample(self) -> Sample:
+        """The log ratio: errors in quadrature, degrees of freedom of Welch and Satterthwaite."""
+        parts = [(point.se**2, max(1, point.duets - 1)) for point in (self.before, self.after)]
+        variance = sum(part for part, _ in parts)
+        spread = sum(part**2 / free for part, free in parts)
+        freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
+        n = freedom + 1
+        return Sample(n, self.after.log - self.before.log, math.sqrt(variance * n), freedom)
+
+    def add(self, ratio: Interval, **judgement: Any) -> None:
+        """Add the effect of head's release, with its verdict and what would be detectable."""
         table, (base, head) = self.table, (self.result.base, self.result.head)
-        return ReleaseEffect(
+        effect = ReleaseEffect(
             table.package, head.version, base.version, head.when, table.machine.id, self.case,
             self.after.metric, ratio, **judgement,
         )  # fmt: skip
+        self.result.effects.append(effect)
 
 
 def judged(tables: Iterable[Table]) -> dict[Table, dict[str, Result]]:
@@ -179,20 +190,32 @@ def judged(tables: Iterable[Table]) -> dict[Table, dict[str, Result]]:
         for after in case.points
         if (before := result.base.point(case.case, after.metric))
     ]
-    level_of = {table: levels(table) for table in results}
+    steps = {table: levels(table) for table in results}
     for family in (MAIN, (MEMORY,)):
-        scattered = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
-        for pair, effect in zip(scattered, judge(scattered), strict=True):
-            if level := level_of[pair.table].get((effect.version, effect.case, effect.metric)):
-                verdict = direction(effect.metric, level.height)
-                effect = pair.effect(level.ratio, verdict=verdict)  # noqa: PLW2901
-            pair.result.effects.append(effect)
+        own = [p for p in pairs if p.after.metric in family and scatters(p.before, p.after)]
+        samples = [(pair.sample, row(pair.after.metric)) for pair in own]
+        adjusted = statistics.adjust(
+            [
+                float(statistics.moved_ps(of.mean, of.error, of.freedom, scale.floor))
+                for of, scale in samples
+            ]
+        )
+        for pair, (of, scale), p in zip(own, samples, adjusted, strict=True):
+            metric = pair.after.metric
+            if step := steps[pair.table].get((pair.result.head.version, pair.case, metric)):
+                pair.add(step.ratio, verdict=direction(metric, step.height))
+                continue
+            low, high = of.interval.ends or (0.0, math.inf)
+            inside = max(high, 1 / low) <= 1 + scale.limit
+            verdict = Verdict.SAME if inside else Verdict.UNKNOWN
+            if p <= RATE:
+                verdict = direction(metric, of.mean)
+            detectable = of.detectable(scale.floor, RATE / len(own))
+            pair.add(of.interval, verdict=verdict, detectable=detectable)
     for pair in pairs:
         if pair.after.metric == INSTRUCTIONS:
-            before, after = pair.before, pair.after
-            half = NORMAL * math.hypot(before.se, after.se)
-            ratio = interval(after.log - before.log, half)
-            pair.result.effects.append(pair.effect(ratio))
+            half = NORMAL * math.hypot(pair.before.se, pair.after.se)
+            pair.add(interval(pair.after.log - pair.before.log, half))
     return results
 
 
@@ -207,41 +230,9 @@ def _begins(logs: Sequence[float], rise: Rise) -> bool:
     return min(ratios) >= CERTAIN * rise.single**2
 
 
-def judge(pairs: Sequence[Neighbours]) -> list[ReleaseEffect]:
-    """Judge the figures of one family, whose points all have a scatter."""
-    samples = [_sample(pair.before, pair.after) for pair in pairs]
-    rows = [row(pair.after.metric) for pair in pairs]
-    adjusted = statistics.adjust(
-        [
-            float(statistics.moved_ps(of.mean, of.error, of.freedom, scale.floor))
-            for of, scale in zip(samples, rows, strict=True)
-        ]
-    )
-    effects = []
-    for pair, of, scale, p in zip(pairs, samples, rows, adjusted, strict=True):
-        low, high = of.interval.ends or (0.0, math.inf)
-        inside = max(high, 1 / low) <= 1 + scale.limit
-        verdict = Verdict.SAME if inside else Verdict.UNKNOWN
-        if p <= RATE:
-            verdict = direction(pair.after.metric, of.mean)
-        detectable = of.detectable(scale.floor, RATE / len(pairs))
-        effects.append(pair.effect(of.interval, verdict=verdict, detectable=detectable))
-    return effects
-
-
 def scatters(*points: AnchoredPoint) -> bool:
     """Whether all points have a scatter to judge them by: a count has none."""
     return all(point.duets > 1 and point.metric != INSTRUCTIONS for point in points)
-
-
-def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
-    """The log ratio: errors in quadrature, degrees of freedom of Welch and Satterthwaite."""
-    parts = [(point.se**2, max(1, point.duets - 1)) for point in (base, head)]
-    variance = sum(part for part, _ in parts)
-    spread = sum(part**2 / free for part, free in parts)
-    freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
-    n = freedom + 1
-    return Sample(n, head.log - base.log, math.sqrt(variance * n), freedom)
 
 
 def quotes(

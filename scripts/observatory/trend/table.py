@@ -70,18 +70,17 @@ class Table:
         return places
 
     @cached_property
-    def _series(self) -> dict[str, dict[str, dict[int, AnchoredPoint]]]:
-        """The points by case, metric and the place of their file."""
-        series: dict[str, dict[str, dict[int, AnchoredPoint]]] = {case: {} for case in self.cases}
+    def _series(self) -> dict[tuple[str, str], dict[int, AnchoredPoint]]:
+        series = defaultdict[tuple[str, str], dict[int, AnchoredPoint]](dict)
         for place, file in enumerate(self.files):
             for case in file.cases:
                 for point in case.points:
-                    series[case.case].setdefault(point.metric, {})[place] = point
+                    series[case.case, point.metric][place] = point
         return series
 
     def series(self, case: str, metric: str) -> dict[int, AnchoredPoint]:
         """Return the points of one metric of a case by the places of their files."""
-        return self._series[case].get(metric, {})
+        return self._series.get((case, metric), {})
 
     def metrics(self, case: str) -> list[str]:
         """Return the metrics that a case has points of, beginning with its main metric."""

@@ -16,7 +16,6 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.html.comparison_page import one_file
-from observatory.matrix.checkout import topic_of
 from observatory.matrix.published import Published
 from observatory.show import addresses, quoting
 from observatory.show.site import story, trends
@@ -40,14 +39,13 @@ def experiments(site: Site) -> Iterator[Page]:
 
 
 def _experiment(site: Site, name: str) -> Context:
-    section = site.experiments[name]
-    serves = name in site.published or section.runs
+    section, about = site.experiments[name], site.published.get(name, Published())
     select = ("--profile", "nightly", "--select", f"{glob.escape(name)}/*")
-    words = ("measure", *select) if serves else ("inprocess",)
+    words = ("measure", *select) if about.question or section.runs else ("inprocess",)
     return {
         "title": section.title,
         "section": section,
-        "published": site.published.get(name, Published()),
+        "published": about,
         "command": shlex.join(("observatory", *words)),
         "cases": sorted(case for case in site.cases if case.partition("/")[0] == name),
     }
@@ -239,7 +237,10 @@ def _search(site: Site) -> str:
     entries = [
         *((quoting.finding(q), addresses.release(*q.key), "release") for q in site.quotes.values()),
         *((name, addresses.package(name), "package") for name in site.packages),
-        *((topic_of(name), addresses.experiment(name), "experiment") for name in site.experiments),
+        *(
+            (section.topic or name, addresses.experiment(name), "experiment")
+            for name, section in site.experiments.items()
+        ),
         *((str(case_names.name(case)), addresses.case(case), "case") for case in site.cases),
         *((title, at, "page") for at, title in addresses.NAVIGATION if at != addresses.DOCS),
     ]

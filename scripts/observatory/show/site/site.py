@@ -17,7 +17,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import RunSummary, summarise
-from observatory.matrix.published import Published, load_published, read_suites
+from observatory.matrix.published import Published, with_suites
 from observatory.show import addresses, experiments
 from observatory.show.experiments import Section
 from observatory.show.site.words import fill
@@ -113,7 +113,7 @@ class Site:
 
     @cached_property
     def published(self) -> Mapping[str, Published]:
-        return load_published(self.root)
+        return with_suites(self.root)
 
     @cached_property
     def points(self) -> Sequence[Points]:
@@ -131,10 +131,8 @@ class Site:
         for path in result_files.runs(self.results):
             groups[path.parent.parent.name, path.name.split("-")[1]].append(path)
         recent = chain.from_iterable(group[-_RECENT:] for group in groups.values())
-        read = kinds.read_each(
-            recent, lambda path: summarise(kinds.read_at(Run, self.results, path)), self.broken
-        )
-        return sorted(read, key=lambda each: each.run.started)
+        read = kinds.read_all(Run, self.results, self.broken, recent)
+        return [summarise(run) for run in sorted(read, key=lambda run: run.started)]
 
     @cached_property
     def changes(self) -> Sequence[Change]:
@@ -153,10 +151,9 @@ class Site:
     @cached_property
     def experiments(self) -> Mapping[str, Section]:
         """The declared ones, then others that have cases."""
-        suites, inside = read_suites(self.root), asv_results.read(self.results, [])
-        declared = sorted({*self.published, *(suite.experiment for suite in suites)} - {""})
+        declared, inside = sorted(self.published), asv_results.read(self.results, [])
         measured = {case.case.experiment for run in self.runs for case in run.cases.values()}
-        rest = (self.runs, self.published, suites, inside, [*reversed(self.comparisons.values())])
+        rest = (self.runs, self.published, inside, [*reversed(self.comparisons.values())])
         return {
             name: self.spare(name, partial(experiments.experiment, name, *rest), Section(name))
             for name in (*declared, *sorted(measured - {*declared}))

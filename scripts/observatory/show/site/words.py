@@ -16,7 +16,6 @@ from duetbench.core.text import visible
 from duetbench.core.units import significant
 from duetbench.report import changes, formats
 from duetbench.report.html import comparison_page
-from observatory.matrix.checkout import topic_of
 from observatory.show import addresses, claims, quoting
 
 _FARTHEST: Final = 4.0  # ratio on an axis: others would make the usual ones a point
@@ -89,7 +88,7 @@ def environment() -> jinja2.Environment:
     filters = (*own, changes.change, changes.ends, changes.within, changes.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
-    names |= {"topic_of": topic_of, "name_of": case_names.name, "row_of": row}
+    names |= {"name_of": case_names.name, "row_of": row}
     names |= {"utc": utc, "times": times, "spread": formats.spread, "logarithmic": logarithmic}
     site.globals = {**shared.globals, **names}
     return site
