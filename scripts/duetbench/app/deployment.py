@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Final, get_args
 
@@ -117,6 +118,7 @@ def deploy_all(
         _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, locks, strict=True)
     ]
+    stacks.compile_code(product(places, choices))  # before the first import
     head = _choose_way(sides[-1], settings, narrator)
     needs = {
         name
@@ -165,9 +167,7 @@ def _choose_way(head: Subject, settings: Sequence[Setting], narrator: Narrator) 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    (copy,) = deploy_all(project, [place], narrator)
-    stacks.compile_code(place, next(iter(copy.interpreters.values())))
-    return copy
+    return deploy_all(project, [place], narrator)[0]
 
 
 @contextmanager

@@ -7,9 +7,11 @@ of its project.
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from itertools import count
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -270,18 +272,24 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
 
 
-def compile_code(folder: Path, python: Interpreter) -> None:
-    """Compile the code of a copy with the interpreter that runs it, as in environments.
+def compile_code(places: Iterable[tuple[Path, Interpreter]]) -> None:
+    """Compile the code of copies, all at once, with the interpreters that run them.
 
     A process that compiles its imports keeps memory for that and executes other instructions than
     one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
     is, and so are tests, which are not served.
     """
-    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
-    argv += ["-x", r"/(tests?|node_modules)/", "."]
-    log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
-    with contextlib.suppress(SetupError):  # a file is not Python of this version
-        command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
+
+    def compile_copy(copy: tuple[Path, Interpreter], number: int) -> None:
+        folder, python = copy
+        argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
+        argv += ["-x", r"/(tests?|node_modules)/", "."]
+        log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())), str(number))
+        with contextlib.suppress(SetupError):  # a file is not Python of this version
+            command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(compile_copy, places, count()))
 
 
 def place(stack: Stack, python: Interpreter) -> Path:

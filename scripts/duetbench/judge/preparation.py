@@ -397,10 +397,10 @@ def side_of(
 
 
 def compile_code(sides: Sequence[Side]) -> None:
-    """Compile the code of sides, all at once, before any launch imports it."""
-    places = [(s.subject.code, python) for s in sides for python in s.testbed.interpreters.values()]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda place: stacks.compile_code(*place), places))
+    """Compile the code of sides before any launch imports it."""
+    stacks.compile_code(
+        (s.subject.code, python) for s in sides for python in s.testbed.interpreters.values()
+    )
 
 
 def record_of(state: Revision, **more: Any) -> SideRecord:
