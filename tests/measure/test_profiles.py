@@ -2,6 +2,7 @@
 
 import textwrap
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -9,55 +10,12 @@ from duetbench.app.in_process import Program
 from duetbench.core.errors import CountError
 from duetbench.counts import counted, profiling
 from duetbench.counts.profiling import ROOT, Name
+from goldens import DATA
 from observatory.matrix.checkout import Checkout
 
-MAP = """\
-7878000 8 py::handle:/env/site-packages/web/app.py
-7878020 8 py::Model.dump:/env/site-packages/web/models.py
-7878040 8 py::main:/copy/src/shop.py
-"""
-
-# `handle` calls `dump` and itself; `dump` calls the stripped extension, which calls the allocator.
-DUMP = """\
-# callgrind format
-events: Ir
-
-ob=(1) /python/bin/python3.14
-fl=(1) eval.c
-fn=(1) eval'0x0000000007878000'py_trampoline_evaluator
-1 100
-+3 20
-cfn=(2) eval'2'0x0000000007878020'eval'0x0000000007878000'py_trampoline_evaluator
-calls=2 0
-* 999
-
-fn=(2)
-7 30
-
-fn=(3) py_trampoline_evaluator
-* 5
-
-ob=(2) ???
-fn=(4) 0x0000000007878020'eval'0x0000000007878000'py_trampoline_evaluator
-0 6
-fn=(7) eval'0x0000000007878000'eval'0x0000000007878000'py_trampoline_evaluator
-0 8
-
-ob=(3) /env/site-packages/core/core.cpython-314.so
-fn=(5) 0x0000000000201000'eval'0x0000000007878020'eval'0x0000000007878000'py_trampoline_evaluator
-cob=(4) /lib/libc.so.6
-cfn=(6) malloc@@GLIBC_2.2.5'0x0000000000201000'eval'0x0000000007878020'eval'0x0000000007878000'x
-calls=1 0
-0 70
-0 40
-
-ob=(4)
-fn=(6)
-0 70
-
-totals: 279
-"""
-
+_DATA: Final = DATA / "callgrind"
+MAP: Final = (_DATA / "by-hand.map").read_text("utf-8")
+DUMP: Final = (_DATA / "by-hand.dump").read_text("utf-8").splitlines()
 HANDLE = Name("handle", "/env/site-packages/web/app.py")
 DUMPED = Name("Model.dump", "/env/site-packages/web/models.py")
 CORE = Name("core", "/env/site-packages/core/core.cpython-314.so")
@@ -66,7 +24,7 @@ CORE = Name("core", "/env/site-packages/core/core.cpython-314.so")
 def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that_it_is_in() -> None:
     stubs = profiling.read_stubs(MAP, Path("/copy"))
     assert stubs[0x7878040] == Name("main", "src/shop.py")
-    chains = profiling.read_chains(DUMP.splitlines(), stubs, "/env/site-packages")
+    chains = profiling.read_chains(DUMP, stubs, "/env/site-packages")
     assert chains == {
         (ROOT,): 5,
         (ROOT, HANDLE): 120,
@@ -77,8 +35,7 @@ def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that
 
 
 def test_a_dump_that_was_cut_short_is_none() -> None:
-    lines = DUMP.splitlines()
-    for short in (lines[:-1], [*lines[:8], lines[-1]]):
+    for short in (DUMP[:-1], [*DUMP[:9], DUMP[-1]]):
         with pytest.raises(CountError, match="add up to its total"):
             profiling.read_chains(short, {}, "/env")
 
