@@ -6,6 +6,8 @@ two commits of an application of some twenty lines, on two cores.
 
 import json
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,3 +30,13 @@ def assert_golden(name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     assert text == path.read_text("utf-8"), f"DUETBENCH_UPDATE=1 writes {path}: read its diff"
+
+
+def assert_said(name: str, say: Callable[[str], str]) -> None:
+    """Compare what is said of texts with a file of both: a text, `=> ` and the words, a gap.
+
+    The texts are those of the file; DUETBENCH_UPDATE=1 writes the words.
+    """
+    file = f"said/{name}.txt"
+    texts = re.findall(r"\n*(.+?)\n=>[^\n]*\n", (DATA / file).read_text("utf-8"), re.DOTALL)
+    assert_golden(file, "\n".join(f"{text}\n=> {say(text)}".rstrip() + "\n" for text in texts))
