@@ -274,16 +274,14 @@ ITEMS: Final = "def find(path):\n    return path.encode()\n\n\ndef more():\n    
 
 
 @pytest.mark.real
-def test_what_no_request_loads_is_not_measured(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_request_loads_is_not_measured(bench: Bench) -> None:
     """Neither by the new code nor by the old; what runs before the server may load anything."""
-    sessions = note_sessions(monkeypatch)
+    sessions = note_sessions(bench.patch)
     files = {
         **SHOP, "shop/__init__.py": "", "shop/main.py": MAIN, "shop/items.py": ITEMS,
         "shop/tools.py": "x = 1\n",
     }  # fmt: skip
-    root = work_in(bench.folder / "shop", files, monkeypatch)
+    root = work_in(bench.folder / "shop", files, bench.patch)
     for file, text, entered in (
         ("shop/tools.py", "x = 2\n", None),
         ("shop/items.py", ITEMS.replace("1", "2"), 0),

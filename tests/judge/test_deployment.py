@@ -41,16 +41,15 @@ PYPROJECT = SHOP["pyproject.toml"]
 
 
 @pytest.fixture
-def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def shop(bench: Bench) -> Iterator[Path]:
     """A repository of somebody's, without a word of ours; its second commit is slower."""
-    assert bench.folder == tmp_path
     files = {
         **SHOP, "src/shop/__init__.py": "", "src/shop/main.py": APP, "src/shop/items.py": ITEMS,
         "tests/test_shop.py": "import shop\n", ".gitignore": "__pycache__/\n",
     }  # fmt: skip
-    root = work_in(tmp_path / "shop", files, monkeypatch)
+    root = work_in(bench.folder / "shop", files, bench.patch)
     commit(root, "Slower", **{"src/shop/items.py": SLOWER})
-    monkeypatch.chdir(root / "src")
+    bench.patch.chdir(root / "src")
     yield root
     assert not git(root, "status", "--porcelain")
 
@@ -262,16 +261,15 @@ pathlib.Path("src/much/version.py").write_text("VERSION = '1'")
 
 
 @pytest.fixture
-def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def much(bench: Bench) -> Iterator[Path]:
     """A repository with a module that its build makes, and traces of each import."""
-    assert bench.folder == tmp_path
     files = {
         "pyproject.toml": BUILD + BUILT, "backend.py": MADE + backend("much", "1", {}),
         ".python-version": "3.14\n",
         "src/much/__init__.py": "", "src/much/functions.py": FEW, "src/much/web.py": WEB,
         "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
     }  # fmt: skip
-    root = work_in(tmp_path / "much", files, monkeypatch)
+    root = work_in(bench.folder / "much", files, bench.patch)
     yield root
     assert not git(root, "status", "--porcelain")
 
@@ -334,12 +332,10 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
 
 @pytest.mark.thorough
 @pytest.mark.real
-def test_without_a_load_generator_there_is_all_that_needs_none(
-    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_load_generator_there_is_all_that_needs_none(shop: Path, bench: Bench) -> None:
     """It is worse by its instructions; what was not loaded is no verdict."""
-    monkeypatch.setattr("duetbench.app.tools.oha_place", lambda _: shop.parent / "none")
-    monkeypatch.setenv("DUETBENCH_OHA_RELEASES", "")
+    bench.patch.setattr("duetbench.app.tools.oha_place", lambda _: shop.parent / "none")
+    bench.patch.setenv("DUETBENCH_OHA_RELEASES", "")
     result = bench("compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7")
     assert result.code == 1, result
     assert "Partial: ▼ worse: GET /items/7 executes" in result.out

@@ -209,12 +209,9 @@ def app(environ, start_response):
 
 
 @pytest.fixture
-def pairs(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Sequence[BothSides]]]:
+def pairs(bench: Bench) -> Iterator[Callable[..., Sequence[BothSides]]]:
     """A repository whose application is at its top, and pairs of two versions of a module."""
-    assert bench.folder == tmp_path
-    root = work_in(tmp_path / "shop", {**SHOP, "main.py": MAIN, "items.py": ITEMS}, monkeypatch)
+    root = work_in(bench.folder / "shop", {**SHOP, "main.py": MAIN, "items.py": ITEMS}, bench.patch)
     with revisions.copies() as copies:
 
         def prepare(base: str, head: str) -> Sequence[BothSides]:

@@ -174,9 +174,9 @@ def test_a_report_does_not_contradict_its_load(
 
 
 @pytest.mark.real
-def test_a_soak_of_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_soak_of_a_server(bench: Bench) -> None:
     """One that keeps 40,033 bytes for every request, and one that keeps none."""
-    monkeypatch.setattr(soak, "deployed", lambda *_: nullcontext(Checkout.here()))
+    bench.patch.setattr(soak, "deployed", lambda *_: nullcontext(Checkout.here()))
     app = ("--app", "bad:app")
     leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json", *app)
     assert leaking.code == 1, leaking

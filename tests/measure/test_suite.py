@@ -368,16 +368,15 @@ Project = Callable[[dict[str, str]], Path]
 
 
 @pytest.fixture
-def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(bench: Bench) -> Project:
     """A function that makes a repository of some files; the environment is this one.
 
     Its pytest loads none of our plugins, which takes longer than the tests themselves, and a second
     look is the last one.
     """
-    assert bench.folder == tmp_path
-    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
-    monkeypatch.setattr(suite, "_LOOKS", suite._LOOKS[:1])
-    return lambda files: work_in(tmp_path / "shop", {**_PLAIN, **files}, monkeypatch)
+    bench.patch.setenv("VIRTUAL_ENV", sys.prefix)
+    bench.patch.setattr(suite, "_LOOKS", suite._LOOKS[:1])
+    return lambda files: work_in(bench.folder / "shop", {**_PLAIN, **files}, bench.patch)
 
 
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:

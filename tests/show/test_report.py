@@ -259,7 +259,8 @@ def test_a_command_from_a_file_writes_and_installs_nothing() -> None:
 
 def test_a_figure_has_no_more_digits_than_its_interval() -> None:
     def write(figures: str) -> str:
-        figure = Interval(*map(float, figures.split()))
+        ratio, low, high = map(float, figures.split())
+        figure = Interval(ratio, low, high)
         return f"{changes.change(figure)}, {changes.ends(figure)}, {changes.within(figure)}"
 
     assert_said("figures", write)
