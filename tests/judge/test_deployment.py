@@ -3,7 +3,7 @@
 import gc
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -11,9 +11,8 @@ from typing import Final, TypeAlias
 import pytest
 
 import duetbench
-from bare import QUIET
 from bench import Bench
-from duetbench.app import deployment, revisions, stacks
+from duetbench.app import deployment, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -27,11 +26,10 @@ from duetbench.host import result_files
 from duetbench.judge import affected, preparation
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.preparation import Scope
 from duetbench.load import duet
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
-from repos import BUILD, SHOP, asgi, backend, commit, git, work_in, write
+from repos import BUILD, SHOP, asgi, backend, commit, git, prepared, work_in, write
 from synthetic import make_case
 
 APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
@@ -55,12 +53,6 @@ def shop(bench: Bench) -> Iterator[Path]:
 
 
 Prepare: TypeAlias = Callable[[], Sides]
-
-
-@contextmanager
-def prepared(project: Subject, words: Contrast, *, loaded: bool = True) -> Iterator[Sides]:
-    with revisions.copies() as copies:
-        yield preparation.prepare(project, words, Scope((), QUIET, copies, loaded=loaded))
 
 
 @pytest.fixture

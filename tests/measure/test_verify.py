@@ -10,15 +10,7 @@ from duetbench.app.expectation import check_answer
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
 from duetbench.load import verify as verification
-from duetbench.load.verify import (
-    Identity,
-    check_identity,
-    choose_paths,
-    probe,
-    right_sizes,
-    tells_error,
-    verify,
-)
+from duetbench.load.verify import Identity, probe, right_sizes, verify
 from synthetic import make_case, make_endpoint
 from tiny_http import Answer, serving
 
@@ -98,7 +90,7 @@ def test_each_path_is_asked_one_at_a_time() -> None:
     assert {answer.size for answer in answers} == {5}
     assert min(answer.seconds for answer in answers) > 0
     paths = tuple(f"/{number}" for number in range(1, 1000))
-    some = choose_paths(endpoint(path="/0", paths=paths))
+    some = verification.choose_paths(endpoint(path="/0", paths=paths))
     assert len(set(some)) == 16
     assert (some[0], some[1], some[-1]) == ("/0", "/62", "/937")
 
@@ -167,7 +159,7 @@ def test_every_answer_counts(
     ],
 )
 def test_a_body_that_calls_itself_an_error_is_recognised(body: bytes, error: bool) -> None:
-    assert tells_error(body) is error
+    assert verification.tells_error(body) is error
 
 
 LOCK = {
@@ -200,7 +192,7 @@ def check(*identities: Identity, free: bool = False, jit: bool = False, **change
         name="3.14", version="3.14.7", free_threaded=free, jit=jit, build="", origin="found"
     )
     case = make_case("e/x", **{"server": "granian", "loop": "auto", **changes})
-    check_identity(identities, case, python, LOCK)
+    verification.check_identity(identities, case, python, LOCK)
 
 
 def test_the_right_workers_pass() -> None:
