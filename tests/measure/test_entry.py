@@ -3,14 +3,13 @@
 import functools
 import gc
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import lives
+from bench import execute, lives
 from duetbench.app import interpreters, stacks
 from duetbench.app.deployment import find_interface
 from duetbench.app.entry import duetbench_entry as entry
@@ -183,11 +182,5 @@ assert routes(lambda environ, start_response: []) == []
 def test_paths_are_those_that_the_framework_lists() -> None:
     project = Checkout.here()
     python = stacks.executable(project.lock("current"), project.interpreter("3.14"))
-    result = subprocess.run(
-        [python, "-c", SCRIPT],
-        env={"PYTHONPATH": str(ENTRY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = execute([python, "-c", SCRIPT], env={"PYTHONPATH": str(ENTRY)})
     assert (result.returncode, result.stderr) == (0, "")

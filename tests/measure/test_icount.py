@@ -1,4 +1,4 @@
-"""Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
+"""Counting instructions: Callgrind's dumps, real counts, where they go, what may go wrong."""
 
 import os
 import signal
@@ -21,10 +21,12 @@ from bench import eventually, processes_with
 from duetbench.app.in_process import Program, fixed_addresses
 from duetbench.app.testbed import ENTRY
 from duetbench.core.errors import CountError
-from duetbench.counts import counted
+from duetbench.counts import counted, profiling
+from duetbench.counts.profiling import ROOT, Name
+from goldens import DATA
 from observatory.matrix.checkout import Checkout
 
-DATA = Path(__file__).parents[1] / "data" / "callgrind"
+DUMPS: Final = DATA / "callgrind"
 
 needs_valgrind = pytest.mark.skipif(
     counted.missing() is not None and "CI" not in os.environ, reason=f"{counted.missing()}"
@@ -37,8 +39,8 @@ def test_a_dump_that_was_cut_short_is_refused(
     """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
     monkeypatch.setattr(counted, "ROUNDS", 2)
     monkeypatch.setattr(counted, "SPREAD_LIMIT", 1)
-    assert counted.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
-    text, file = (DATA / "4242.2").read_text(), tmp_path / "4242.2"
+    assert counted.read_rounds(DUMPS, {"process": 4242, "n": 2}) == (10_017, 18_962)
+    text, file = (DUMPS / "4242.2").read_text(), tmp_path / "4242.2"
     for end in range(len(text)):
         file.write_text(text[:end])
         with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
@@ -106,21 +108,19 @@ PAYLOAD = """
             import tempfile
             tempfile.mkstemp(".left-by-a-count")
             os.kill(os.getpid(), signal.SIGKILL)
-        if target == "draws":
-            steps = 100 + os.urandom(1)[0]
-            return Unit(lambda: loop(steps))
-        if target == "wanders":
-            return Unit(lambda: loop(os.urandom(1)[0] * 8))
-        if target == "waits":
-            return Unit(lambda: time.sleep(0.05))
-        if target == "json":
-            return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
             def cycle():
                 one, other = [], []
                 one.append(other), other.append(one)
             return Unit(cycle, n=1000)
-        return Unit(lambda: loop(int(target)))
+        steps = 100 + os.urandom(1)[0]
+        does = {
+            "draws": lambda: loop(steps),
+            "wanders": lambda: loop(os.urandom(1)[0] * 8),
+            "waits": lambda: time.sleep(0.05),
+            "json": lambda: json.loads(json.dumps(DOCUMENT)),
+        }
+        return Unit(does.get(target) or (lambda: loop(int(target))))
 
     if __name__ == "__main__":
         run(lambda plan: measure(lambda: prepare(sys.argv[1]), plan))
@@ -262,3 +262,84 @@ def test_nothing_survives_the_process_that_counts(
     with pytest.raises(CountError, match="exit code 1"):
         count(program("1000"))
     assert not list(tmp_path.glob("duetbench-tmp-*/*"))
+
+
+MAP: Final = (DUMPS / "by-hand.map").read_text("utf-8")
+DUMP: Final = (DUMPS / "by-hand.dump").read_text("utf-8").splitlines()
+HANDLE = Name("handle", "/env/site-packages/web/app.py")
+DUMPED = Name("Model.dump", "/env/site-packages/web/models.py")
+CORE = Name("core", "/env/site-packages/core/core.cpython-314.so")
+
+
+def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that_it_is_in() -> None:
+    stubs = profiling.read_stubs(MAP, Path("/copy"))
+    assert stubs[0x7878040] == Name("main", "src/shop.py")
+    chains = profiling.read_chains(DUMP, stubs, "/env/site-packages")
+    assert chains == {
+        (ROOT,): 5,
+        (ROOT, HANDLE): 120,
+        (ROOT, HANDLE, HANDLE): 8,
+        (ROOT, HANDLE, DUMPED): 36,
+        (ROOT, HANDLE, DUMPED, CORE): 110,
+    }
+
+
+def test_a_dump_that_was_cut_short_is_none() -> None:
+    for short in (DUMP[:-1], [*DUMP[:9], DUMP[-1]]):
+        with pytest.raises(CountError, match="add up to its total"):
+            profiling.read_chains(short, {}, "/env")
+
+
+PROFILED = """
+    import itertools
+    from duetbench.app.inside.phases import Unit, measure, run
+
+    NUMBERS = itertools.count()
+
+    def numbers():
+        yield 1
+        yield 2
+
+    class Thing:
+        def length(self):
+            return len("ab")
+
+        @staticmethod
+        def also():
+            pass
+
+    def seldom():
+        pass
+
+    def work():
+        for _ in numbers():
+            pass
+        Thing().length()
+        sorted([2, 1], key=lambda number: number)
+        if next(NUMBERS) % 5 == 0:
+            seldom()
+        Thing.also()
+
+    if __name__ == "__main__":
+        run(lambda plan: measure(lambda: Unit(work), plan))
+"""
+
+
+@pytest.mark.real
+@needs_valgrind
+@pytest.mark.parametrize("python", ["3.14", pytest.param("3.14t", marks=pytest.mark.thorough)])
+def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
+    """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""
+    file = tmp_path / "payload.py"
+    file.write_text(textwrap.dedent(PROFILED))
+    executable = Checkout.here().interpreter(python).executable
+    with profiling.profile(Program(executable, ["-P", "-S", str(file)])) as collect:
+        profile = collect()
+    assert {name.file for name in profile.facts} == {str(file)}
+    facts = {name.name: fact for name, fact in profile.facts.items()}
+    assert {name: fact.entries for name, fact in facts.items()} == {
+        "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.2,
+        "Thing.also": 1,
+    }  # fmt: skip
+    assert (facts["numbers"].line, facts["seldom"].line) == (7, 19)
+    assert facts.keys() <= {name.name for name in profile.names}

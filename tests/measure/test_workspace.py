@@ -1,25 +1,31 @@
-"""What a launch has for itself: files, variables and commands of its own, and nothing of them told.
+"""What a launch has for itself: files, variables, commands and databases, of which nothing is told.
 
 The application is an ordinary project of somebody's: POST with a token, a data base that a command
 makes, and files that it writes beside itself.
 """
 
 import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import deployed, failures, lives, undisturbed
+from duetbench.app.databases import Database, find
 from duetbench.app.in_process import ending
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Expectation, Launch, Load
 from duetbench.core.text import hider
 from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch
+from goldens import assert_said
 from synthetic import make_case, make_endpoint
 
 SECRET = "s3cret-of-ours"
@@ -200,3 +206,59 @@ def test_the_end_of_an_output_has_no_part_of_a_word() -> None:
         ("abcdefghijklmnopqrstuvwxyz", ""),
     ):
         assert ending(text, 16) == end
+
+
+Find = Callable[..., Database]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Find:
+    (tmp_path / "shop.db").touch()
+    names = {"DB": "shop", "HOST": "db:5432", "FILE": str(tmp_path / "shop.db")}
+    return lambda text, **more: find(text, {**names, **more}, [tmp_path], Path(sys.executable))
+
+
+def test_the_variable_names_the_copy_as_it_named_the_original(
+    database: Find, tmp_path: Path
+) -> None:
+    """What cannot be copied is refused with the reason."""
+
+    def copied(line: str) -> str:
+        text, _, value = line.partition("=")
+        try:
+            original = database(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
+        except UsageError as error:
+            return str(error)
+        assert original.name in {"shop", str(tmp_path / "shop.db")}
+        copy = original.fresh(tmp_path / "launch")
+        (variable,) = copy.variables.values()
+        return variable.replace(copy.name, "COPY")
+
+    assert_said("databases", copied)
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal", "wal, in use"])
+def test_a_file_of_sqlite_stays_as_it_was(mode: str, database: Find, tmp_path: Path) -> None:
+    """Also beside it nothing is left."""
+    file, place = tmp_path / "shop.db", tmp_path / "launch"
+    place.mkdir()
+    with closing(sqlite3.connect(file)) as writer:
+        writer.execute(f"pragma journal_mode = {mode.partition(',')[0]}")
+        writer.execute("create table item (id integer)")
+        writer.execute("insert into item values (7)")
+        writer.commit()
+        if not mode.endswith("in use"):
+            writer.close()
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        original = database("URL", URL="sqlite:///shop.db")
+        copy = original.fresh(place)
+        copy.fill(original)
+        with closing(sqlite3.connect(copy.name)) as reader:
+            assert reader.execute("select id from item").fetchall() == [(7,)]
+            reader.execute("delete from item")
+            reader.commit()
+        copy.drop()
+        after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        assert {name: before[name] for name in after if not name.endswith("-shm")} == {
+            name: data for name, data in after.items() if not name.endswith("-shm")
+        }
