@@ -112,17 +112,13 @@ def test_each_mistake_names_file_key_found_and_allowed(tmp_path: Path) -> None:
 
 
 def test_formulas_are_arithmetic() -> None:
-    for formula, value in (
-        ("min(c, 40) / 0.01", 1600), ("1 if c > 8 else inf", 1), ("inf", math.inf), ("c // 3", 5),
-    ):  # fmt: skip
-        assert evaluate(formula, {"c": 16}) == value
-    for formula, reason in (
-        ("c / 0", "division by zero"),
-        ("inf - inf", "0 or more"),
-        ("open('/etc/passwd')", "Function 'open' not defined"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(reason)):
-            evaluate(formula, {"c": 16})
+    def value(formula: str) -> str:
+        try:
+            return f"{evaluate(formula, {'c': 16}):g}"
+        except ValueError as error:
+            return str(error)
+
+    assert_said("formulas", value)
 
 
 def test_declared_experiments_have_the_ids_that_history_knows() -> None:
