@@ -23,6 +23,7 @@ from duetbench.judge.pairs import decide
 from duetbench.load.soak import Curve, of_curve
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, compared_by
+from goldens import record
 from observatory.matrix.checkout import Checkout
 
 CASE = busy("x/a/py3.14")
@@ -38,18 +39,7 @@ def curve(held: Held, requests: int = 50_000, *tasks: int) -> Curve:
     return Curve(requests=tuple(map(int, answered)), memory=tuple(map(int, memory)), tasks=tasks)
 
 
-KILOBYTES: Final = (
-    *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
-    *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
-)
-BUSY: Final = Curve(
-    requests=(
-        *(0, 320, 640, 927, 1119, 1503, 1759, 2079, 2399, 2656, 2976, 3283, 3575, 3767, 4004),
-        *(4118, 4403, 4691, 4954),
-    ),
-    memory=tuple(1024 * size for size in KILOBYTES),
-    tasks=(3, 4958),
-)
+BUSY: Final = Curve.model_validate(record("soak"))
 """On a machine that also did something else: 3.6 kB at first, 2.6 kB at last, with a task each."""
 
 
@@ -134,12 +124,8 @@ def test_whoever_saw_more_requests_decides_on_a_leak(
     rates: list[float], requests: float, course: str, loaded: bool
 ) -> None:
     """500 B for each of 3,000 requests in process; duets have 5,000, or 2,000."""
-    made = [
-        duet(CASE.id).model_copy(
-            update={"head": {"memory_per_request": rate, "requests": requests}}
-        )
-        for rate in rates
-    ]
+    heads = [{"memory_per_request": rate, "requests": requests} for rate in rates]
+    made = [duet(CASE.id).model_copy(update={"head": head}) for head in heads]
     decided = decide(IN_PROCESS, made, "head")
     assert decided is not None
     assert (decided.course, decided.loaded, decided.place) == (course, loaded, "app.py:15")

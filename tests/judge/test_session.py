@@ -99,13 +99,8 @@ def test_a_script_has_its_findings(
     tmp_path: Path,
 ) -> None:
     fake, sentence = FakeInstruments(**script), SilentReporter()
-    actual = compared_by(
-        fake,
-        [busy(name) for name in names],
-        tmp_path,
-        reporter=sentence,
-        **{"seconds": None, **how},
-    )
+    cases, how = [busy(name) for name in names], {"seconds": None, **how}
+    actual = compared_by(fake, cases, tmp_path, reporter=sentence, **how)
     assert (verdicts(actual, subject), exit_code(actual)) == (expected, code)
     assert not note or note in sentence.notes
     # What holds for all.
@@ -172,10 +167,8 @@ def test_an_interruption_keeps_what_there_is(
 
     if full:
         monkeypatch.setattr(files, "save_comparison", save)
-    fake, sentence = (
-        FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8),
-        SilentReporter(),
-    )
+    slower, sentence = dict.fromkeys(NAMES[:2], 0.005), SilentReporter()
+    fake = FakeInstruments(slower=slower, stop=8)
     with pytest.raises(InterruptedComparison) as caught:
         compared_by(fake, [busy(name) for name in NAMES[:2]], tmp_path, None, sentence)
     assert caught.value.exit_code == 130
@@ -197,12 +190,8 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     sides = Sides(*both, Path(), (), (), notes=("before",), untouched=24, empty_reason="only text")
     session = Session(sides, Extent(seconds=90.0), SilentReporter(), FakeInstruments())
     actual = session.comparison("complete")
-    assert (actual.status, actual.planned, actual.untouched, actual.cases) == (
-        "complete",
-        0,
-        24,
-        (),
-    )
+    counts = actual.planned, actual.untouched, actual.cases
+    assert (actual.status, *counts) == ("complete", 0, 24, ())
     assert (actual.notes, actual.nothing, exit_code(actual)) == (("before",), "only text", 0)
     monkeypatch.setattr(files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
