@@ -19,7 +19,7 @@ from duetbench.app.databases import Database, find
 from duetbench.app.in_process import ending
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core.errors import FlagName, UsageError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Expectation, Launch, Load
 from duetbench.core.text import hider
 from duetbench.host import paths
@@ -97,25 +97,14 @@ def perform(case: Case, testbed: Testbed) -> Launch:
     return outcome
 
 
-@pytest.mark.parametrize(
-    ("value", "text", "shown"),
-    [
-        ('pé"s', 'pé"s pé\\"s p\\u00e9\\"s p%C3%A9%22s', "{X} {X} {X} {X}"),
-        ("first line\nlast", "the first line, the last", "the {X}, the {X}"),
-        ("abcdefgh", "abcd…, abc… abcdef … abcdefg", "{X}…, abc… {X}… abcdefg"),
-        ("abcdefgh", '"…efgh" …fgh …bcdefgh, efgh', '"…{X}"…fgh…{X}, efgh'),
-        ("redis://:p%40ss1@host/0", "p@ss1 p%40ss1 host", "{X} {X} host"),
-        ("pg://shop:shop@host/shop", "shop pg://shop:shop@host/shop", "shop {X}"),
-        ("https://0123456789@sentry.test/7", "test/7 0123456789", "test/7 {X}"),
-        ("host=db password=s3cret", "db s3cret", "db {X}"),
-        ("no", "no", "no"),
-    ],
-)
-def test_private_values_are_hidden_in_all_their_spellings(
-    value: str, text: str, shown: str
-) -> None:
+def test_private_values_are_hidden_in_all_their_spellings() -> None:
     """Also lines, passwords and keys in them, and what a cut left; never users and hosts."""
-    assert hider(secrets({"X": value}))(text) == shown
+
+    def hidden(line: str) -> str:
+        value, text = line.split(" | ")
+        return hider(secrets({"X": value.replace(r"\n", "\n")}))(text)
+
+    assert_said("hidden", hidden)
 
 
 @pytest.mark.real
@@ -225,10 +214,7 @@ def test_the_variable_names_the_copy_as_it_named_the_original(
 
     def copied(line: str) -> str:
         text, _, value = line.partition("=")
-        try:
-            original = database(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
-        except UsageError as error:
-            return str(error)
+        original = database(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
         assert original.name in {"shop", str(tmp_path / "shop.db")}
         copy = original.fresh(tmp_path / "launch")
         (variable,) = copy.variables.values()
