@@ -1,5 +1,6 @@
 """Options that tell a target, and `init`, which finds and keeps one."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -202,42 +203,13 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert file.read_bytes() == written
 
 
-FASTAPI = "from fastapi import FastAPI\napp: FastAPI = FastAPI(title='x')\n"
-FLASK = """\
-import flask
-def create_app(config=None):
-    app = flask.Flask(__name__)
-    return app
-def create_engine(url):
-    return flask.Flask(url)
-"""
+def test_an_application_is_found(tmp_path: Path) -> None:
+    """From where its package lies; not what tests make, nor what only looks like code."""
 
+    def found(files: str) -> str:
+        root = tmp_path / str(len([*tmp_path.iterdir()]))
+        _, *parts = re.split(r"^# (\S+)\n?", files, flags=re.MULTILINE)
+        write_all(root, dict(zip(parts[::2], parts[1::2], strict=True)))
+        return ", ".join(applications(root)) or "none"
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({"app.py": FLASK, "core.py": FASTAPI}, ["core:app", "app:create_app"]),
-        (
-            {"site/wsgi.py": "from x import get_wsgi_application\n"
-                             "application = get_wsgi_application()\n"},
-            ["site.wsgi:application"],
-        ),
-        ({"app/main.py": FASTAPI, "hook.py": "import falcon\napi = falcon.App()\n"},
-         ["app.main:app", "hook:api"]),
-        # From where its package lies, and what another function makes.
-        ({"code/py/shop/web.py": FASTAPI, "code/py/shop/__init__.py": ""},
-         ["shop.web:app"]),
-        ({"web.py": "from kit import create_application\napp = create_application(debug=False)\n"
-                    "x = create_engine()\n"},
-         ["web:app"]),
-        ({"web.py": "import fasthtml.common as fh\napp, rt = fh.fast_app()\n"},
-         ["web:app"]),
-        # Not what tests make, nor environments, nor what only looks like code.
-        ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI,
-          "env/lib/site-packages/app.py": FASTAPI, "broken.py": "def ("}, []),
-        ({"src/acme/main.py": FASTAPI}, ["acme.main:app"]),
-    ],
-)  # fmt: skip
-def test_an_application_is_found(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
-    write_all(tmp_path, files)
-    assert list(applications(tmp_path)) == found
+    assert_said("applications", found)

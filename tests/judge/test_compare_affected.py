@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -60,50 +60,33 @@ def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> P
     return PackageChange(stack="current", package=name, base=before, head=after)
 
 
-@pytest.mark.parametrize(
-    ("path", "before", "after"),
-    [
-        ("README.md", (), ()),
-        (".github/workflows/ci.yml", (), ()),
-        (".gitlab-ci.yml", (), ()),
-        ("apps/one/experiment.toml", (), ()),
-        ("apps/stacks/current.txt", (), ()),
-        ("apps/one/app.py", (ONE,), (ONE,)),
-        ("apps/one/unused.py", (ONE,), ()),
-        ("apps/one/answers.json", (ONE,), (ONE,)),
-        ("apps/answers.json", CASES, CASES),
-        ("apps/shared.py", CASES, (TWO, SLOW)),
-        ("apps/other.py", CASES, (SLOW,)),
-        # Around them is the harness.
-        ("benchmarks/gil.py", (), ()),
-        ("scripts/duetbench/x.py", (), ()),
-    ],
-)
-def test_a_file_affects_the_cases_that_may_read_it(
-    path: str, before: Collection[str], after: Collection[str], tmp_path: Path
-) -> None:
+def test_a_file_affects_the_cases_that_may_read_it(tmp_path: Path) -> None:
     """Before any request is observed, and after those of two of three cases were."""
-    repository = tmp_path / "head"
-    repository.mkdir()
-    git(repository, "init", "--quiet")
-    commit(repository, "A state", **FILES)
-    shutil.copytree(repository, tmp_path / "base")
-    commit(repository, "A change", **{path: "x = 1\n"})
-    base, head = (
-        replace(side(name, ()), tree=tree, testbed=make_testbed(tmp_path / name))
-        for name, tree in (("base", "HEAD~1^{tree}"), ("head", "HEAD^{tree}"))
-    )
-    diff = affected.difference(Sides(base, head, repository, (), ()))
     cases = [make_case(name) for name in CASES]
-    assert ids(selected(diff, cases)) == [*before]
-    actual = selected(diff, cases, LOADED)
-    assert (ids(actual), actual.untouched) == ([*after], len(cases) - len(after))
-    assert {pair.reason for pair in actual.pairs} <= {path}
-    assert actual.empty_reason == ("" if after else ALONE.format(path))
-    if not after:
-        every = selected(diff, cases, LOADED, everything=True)
-        assert (ids(every), every.untouched, every.empty_reason) == ([*CASES], 0, "")
-        assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
+
+    def cases_of(path: str) -> str:
+        repository = tmp_path / path.replace("/", "-") / "head"
+        repository.mkdir(parents=True)
+        git(repository, "init", "--quiet")
+        commit(repository, "A state", **FILES)
+        shutil.copytree(repository, repository.with_name("base"))
+        commit(repository, "A change", **{path: "x = 1\n"})
+        base, head = (
+            replace(side(name, ()), tree=tree, testbed=make_testbed(repository.with_name(name)))
+            for name, tree in (("base", "HEAD~1^{tree}"), ("head", "HEAD^{tree}"))
+        )
+        diff = affected.difference(Sides(base, head, repository, (), ()))
+        before, after = ids(selected(diff, cases)), selected(diff, cases, LOADED)
+        assert after.untouched == len(cases) - len(after.pairs)
+        assert {pair.reason for pair in after.pairs} <= {path}
+        assert after.empty_reason == ("" if after.pairs else ALONE.format(path))
+        if not after.pairs:
+            every = selected(diff, cases, LOADED, everything=True)
+            assert (ids(every), every.untouched, every.empty_reason) == ([*CASES], 0, "")
+            assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
+        return " | ".join(" ".join(names) or "none" for names in (before, ids(after)))
+
+    assert_said("affected", cases_of)
 
 
 @pytest.mark.parametrize(
