@@ -97,7 +97,7 @@ def test_a_file_affects_the_cases_that_may_read_it(tmp_path: Path) -> None:
         ({"after": ("python reset.py",)}, False),
         ({"server": "gunicorn"}, False),  # its settings are a Python file
         ({"server_args": ("--loop=own:loop",)}, False),
-        ({"endpoint": make_case(ONE).endpoint.model_copy(update={"paths": ("/x",) * 30})}, False),
+        ({"endpoint_paths": ("/x",) * 30}, False),
     ],
 )
 def test_what_more_than_the_observed_requests_may_run_counts_as_loaded(
@@ -154,9 +154,9 @@ def test_cases_are_compared_with_themselves_only() -> None:
     load = Load(connections=256, duration=8, timeout=10)
     base = [make_case("one/a", env={"NEW": "1"}), make_case("one/b"), make_case("one/old")]
     longer = base[0].load.model_copy(update={"duration": 30.0, "timeout": 60.0})
-    renamed = base[0].endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
+    renamed = {"endpoint_app": "other:app", "endpoint_takes": 0.5}
     head = [
-        make_case("one/a", load=longer, endpoint=renamed, env={"NEW": "1"}),
+        make_case("one/a", load=longer, env={"NEW": "1"}, **renamed),
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]

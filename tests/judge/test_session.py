@@ -243,8 +243,8 @@ def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
 
 # Each side alone, by turns.
 
-COMPUTES: Final = make_case("x/y").endpoint.model_copy(update={"floor": 0.0, "interface": "wsgi"})
-SHARED: Final = make_case("one/a", cores="shared", endpoint=COMPUTES, workers=2, slots=None)
+COMPUTES: Final = {"endpoint_floor": 0.0, "endpoint_interface": "wsgi"}
+SHARED: Final = make_case("one/a", cores="shared", workers=2, slots=None, **COMPUTES)
 FEWER: Final = SHARED.load.model_copy(update={"connections": 16})
 
 
@@ -283,7 +283,7 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_pa
         ({"threads": 8}, {}, 2, False),  # one computes at a time
         ({"threads": 8, "python": "3.14t"}, {}, 2, True),
         ({"threads": 8, "python": "3.14t"}, {}, 1, False),
-        ({"workers": 2, "endpoint": COMPUTES.model_copy(update={"floor": 0.01})}, {}, 2, False),
+        ({"workers": 2, "endpoint_floor": 0.01}, {}, 2, False),
         ({"cores": "shared", "workers": 2, "slots": None}, {}, 1, True),
         ({"cores": "shared", "workers": 2, "slots": 1}, {}, 1, False),
         # Unequal sides share no core equally: servers have threads of their own, too.
@@ -295,8 +295,10 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_pa
 def test_what_computes_at_once_on_several_cores_is_launched_alone(
     changes: dict[str, Any], others: dict[str, Any], cores: int, *, alone: bool
 ) -> None:
-    case = make_case("one/a", endpoint=COMPUTES).model_copy(update=changes)
-    item, other = (part(each, "head", cores) for each in (case, case.model_copy(update=others)))
+    made = {**COMPUTES, **changes}
+    item, other = (
+        part(make_case("one/a", **each), "head", cores) for each in (made, made | others)
+    )
     assert Pair(item, other).alone is Pair(other, item).alone is alone
 
 

@@ -239,9 +239,7 @@ def test_loads_of_a_duet() -> None:
     """As long as asked for at least, as 3.3 services, and as 30 requests where they are paced."""
     quick = make_case("e/quick")
     assert duet_load(quick, 3).duration == 3
-    slow = quick.model_copy(
-        update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
-    )
+    slow = make_case("e/quick", endpoint_floor=0.9, endpoint_takes=1.0)
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
     # Of 10 ms three requests of each side before and one after; at the end there are four turns.
     assert duet_seconds(quick)[1] == pytest.approx(2 * 4 * 0.01 + 0.5 + 2 + 0.1 + 4 * 0.01)

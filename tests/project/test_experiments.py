@@ -153,14 +153,10 @@ def test_timeouts_outlast_the_queues(profile: Profile) -> None:
         assert turns * case.endpoint.floor < case.load.timeout, case.id
 
 
-def case(connections: int = 10, rate: float | None = None, **more: Any) -> Case:
-    """A case of an endpoint with this floor, or that takes so long; 10 s of load."""
+def case(connections: int = 10, rate: float | None = None, floor: float = 0.0, **more: Any) -> Case:
+    """A case of an endpoint with this floor; 10 s of load."""
     load = Load(connections=connections, rate=rate, duration=10, timeout=1000)
-    endpoint = {"floor": 0.0} | {
-        name: more.pop(name) for name in ("floor", "takes") if name in more
-    }
-    made = make_case("x/a", load=load, **{"slots": None, **more})
-    return made.model_copy(update={"endpoint": made.endpoint.model_copy(update=endpoint)})
+    return make_case("x/a", load=load, endpoint_floor=floor, **{"slots": None, **more})
 
 
 @pytest.mark.parametrize(
@@ -172,7 +168,7 @@ def case(connections: int = 10, rate: float | None = None, **more: Any) -> Case:
         (case(), 0),
         (case(floor=3, connections=5, rate=10), 3),
         # 100 requests of 0.35 s, one at a time: 29 were answered in 10 s.
-        (case(takes=0.35, slots=1, connections=100, rate=10), 72 * 0.35),
+        (case(endpoint_takes=0.35, slots=1, connections=100, rate=10), 72 * 0.35),
         # 30 in flight of 40 possible: the last one ends its 3 s later.
         (case(floor=3, slots=40, connections=100, rate=10), 3),
     ],

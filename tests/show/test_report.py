@@ -47,21 +47,15 @@ MUCH_WORSE: Final = WORSE.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 
 SMALL: Final = LARGER.model_copy(
     update={"verdict": Verdict.SAME, "ratio": 1.048, "low": 1.046, "high": 1.052}
 )
-SQL: Final = Finding(
-    case="",
-    subject="sql",
-    verdict=Verdict.DIFFERENT,
-    exact=True,
-    base=1,
-    head=21,
-    text="+20 × SELECT title FROM book WHERE author = ?",
-    place="find_book, library.py:17",
-)
+EXACT: Final = Finding(case="", subject="sql", verdict=Verdict.DIFFERENT, exact=True)
+MORE: Final = {
+    "text": "+20 × SELECT title FROM book WHERE author = ?",
+    "place": "find_book, library.py:17",
+}
+SQL: Final = EXACT.model_copy(update={"base": 1, "head": 21, **MORE})
 CALLS: Final = SQL.model_copy(update={"subject": "function", "base": 9, "head": 29, "text": ""})
 SAME_SQL: Final = SQL.model_copy(update={"verdict": Verdict.SAME, "head": 1, "text": ""})
-OTHER: Final = Finding(
-    case="", subject=ANSWER, verdict=Verdict.DIFFERENT, exact=True, text="head answers 0 rows"
-)
+OTHER: Final = EXACT.model_copy(update={"subject": ANSWER, "text": "head answers 0 rows"})
 NEW_STATUS: Final = OTHER.model_copy(update={"verdict": Verdict.WORSE, "text": "status 500"})
 NEW_HEADER: Final = OTHER.model_copy(update={"text": "/b: head answers header x"})
 COUNTED: Final = Finding(

@@ -75,8 +75,7 @@ WRONG: Final = Flag(name=FlagName.WRONG_ANSWER, detail="expected hi, found ho")
 
 def busy(name: str, **changes: Any) -> Case:
     """A closed loop that waits for nothing: judged on CPU, throughput and memory."""
-    case = make_case(name, **changes)
-    return case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"floor": 0.0})})
+    return make_case(name, endpoint_floor=0.0, **changes)
 
 
 def paced(name: str) -> Case:
