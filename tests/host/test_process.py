@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import PROJECT, lives
+from bench import PROJECT, execute, lives
 from duetbench.core.errors import FlagName, InterruptedRun, LaunchError
 from duetbench.host import paths, ports, process_session, tree_usage
 from duetbench.host.machine import CoreTimes
@@ -143,11 +143,7 @@ def test_ctrl_c_beside_the_fork_leaves_nothing(
 
 def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
     """As where an interrupt falls between the start and whoever would have stopped it."""
-    result = subprocess.run(
-        command("owner", tmp_path, "interrupted", "stubborn", 2),
-        stdout=subprocess.PIPE,
-        check=False,
-    )
+    result = execute(command("owner", tmp_path, "interrupted", "stubborn", 2))
     assert result.returncode == 130
     workers = [*map(int, result.stdout.split())]
     assert len(workers) == 2

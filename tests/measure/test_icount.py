@@ -6,7 +6,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -61,55 +60,83 @@ def test_the_figure_of_a_round_is_that_of_one_call(tmp_path: Path) -> None:
 
 
 PAYLOAD = """
-    import itertools, json, os, signal, sys, time
-    from duetbench.app.inside.phases import Unit, measure, run
+import itertools, json, os, signal, sys, time
+from duetbench.app.inside.phases import Unit, measure, run
 
-    DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(5)}
+DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(5)}
 
-    def loop(steps):
-        for _ in itertools.repeat(None, steps):  # range() would make objects beyond 256
-            pass
+def loop(steps):
+    for _ in itertools.repeat(None, steps):  # range() would make objects beyond 256
+        pass
 
-    class asgi:  # as the applications of frameworks are called
-        async def __call__(self, scope, receive, send):
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"{}"})
+NUMBERS = itertools.count()
 
-    class wsgi:
-        def __call__(self, environ, start_response):
-            start_response("200 OK", [])
-            return [b"{}"]
+def numbers():
+    yield 1
+    yield 2
 
-    def prepare(target):
-        name, _, wrapped = target.partition(" ")
-        if name in ("asgi", "wsgi"):
-            import duetbench_entry
-            from duetbench.app.inside import drivers
-            app = globals()[name]()
-            app = duetbench_entry.in_front_of(app, name) if wrapped else app
-            return Unit(drivers.DRIVERS[name](app, drivers.Ask("/json")))
-        if target == "raises":
-            raise ValueError("no such thing")
-        if target == "dies":
-            import tempfile
-            tempfile.mkstemp(".left-by-a-count")
-            os.kill(os.getpid(), signal.SIGKILL)
-        if target == "cycles":
-            def cycle():
-                one, other = [], []
-                one.append(other), other.append(one)
-            return Unit(cycle, n=1000)
-        steps = 100 + os.urandom(1)[0]
-        does = {
-            "draws": lambda: loop(steps),
-            "wanders": lambda: loop(os.urandom(1)[0] * 8),
-            "waits": lambda: time.sleep(0.05),
-            "json": lambda: json.loads(json.dumps(DOCUMENT)),
-        }
-        return Unit(does.get(target) or (lambda: loop(int(target))))
+class Thing:
+    def length(self):
+        return len("ab")
 
-    if __name__ == "__main__":
-        run(lambda plan: measure(lambda: prepare(sys.argv[1]), plan))
+    @staticmethod
+    def also():
+        pass
+
+def seldom():
+    pass
+
+def work():
+    for _ in numbers():
+        pass
+    Thing().length()
+    sorted([2, 1], key=lambda number: number)
+    if next(NUMBERS) % 5 == 0:
+        seldom()
+    Thing.also()
+
+class asgi:  # as the applications of frameworks are called
+    async def __call__(self, scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+class wsgi:
+    def __call__(self, environ, start_response):
+        start_response("200 OK", [])
+        return [b"{}"]
+
+def prepare(target):
+    name, _, wrapped = target.partition(" ")
+    if name in ("asgi", "wsgi"):
+        import duetbench_entry
+        from duetbench.app.inside import drivers
+        app = globals()[name]()
+        app = duetbench_entry.in_front_of(app, name) if wrapped else app
+        return Unit(drivers.DRIVERS[name](app, drivers.Ask("/json")))
+    if target == "raises":
+        raise ValueError("no such thing")
+    if target == "dies":
+        import tempfile
+        tempfile.mkstemp(".left-by-a-count")
+        os.kill(os.getpid(), signal.SIGKILL)
+    if target == "cycles":
+        def cycle():
+            one, other = [], []
+            one.append(other), other.append(one)
+        return Unit(cycle, n=1000)
+    if target == "work":
+        return Unit(work)
+    steps = 100 + os.urandom(1)[0]
+    does = {
+        "draws": lambda: loop(steps),
+        "wanders": lambda: loop(os.urandom(1)[0] * 8),
+        "waits": lambda: time.sleep(0.05),
+        "json": lambda: json.loads(json.dumps(DOCUMENT)),
+    }
+    return Unit(does.get(target) or (lambda: loop(int(target))))
+
+if __name__ == "__main__":
+    run(lambda plan: measure(lambda: prepare(sys.argv[1]), plan))
 """
 
 
@@ -117,7 +144,7 @@ PAYLOAD = """
 def program(tmp_path: Path) -> Callable[[str], Program]:
     """Make the program of a target."""
     file = tmp_path / "payload.py"
-    file.write_text(textwrap.dedent(PAYLOAD))
+    file.write_text(PAYLOAD)
     python = Checkout.here().interpreter("3.14").executable
     return lambda target: Program(python, ["-P", "-S", str(file), target])
 
@@ -276,56 +303,21 @@ def test_a_dump_that_was_cut_short_is_none() -> None:
             profiling.read_chains(short, {}, "/env")
 
 
-PROFILED = """
-    import itertools
-    from duetbench.app.inside.phases import Unit, measure, run
-
-    NUMBERS = itertools.count()
-
-    def numbers():
-        yield 1
-        yield 2
-
-    class Thing:
-        def length(self):
-            return len("ab")
-
-        @staticmethod
-        def also():
-            pass
-
-    def seldom():
-        pass
-
-    def work():
-        for _ in numbers():
-            pass
-        Thing().length()
-        sorted([2, 1], key=lambda number: number)
-        if next(NUMBERS) % 5 == 0:
-            seldom()
-        Thing.also()
-
-    if __name__ == "__main__":
-        run(lambda plan: measure(lambda: Unit(work), plan))
-"""
-
-
 @pytest.mark.real
 @needs_valgrind
 @pytest.mark.parametrize("python", ["3.14", pytest.param("3.14t", marks=pytest.mark.thorough)])
-def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
+def test_entries_are_those_of_the_source(python: str, program: Callable[[str], Program]) -> None:
     """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""
-    file = tmp_path / "payload.py"
-    file.write_text(textwrap.dedent(PROFILED))
+    work = program("work")
     executable = Checkout.here().interpreter(python).executable
-    with profiling.profile(Program(executable, ["-P", "-S", str(file)])) as collect:
+    with profiling.profile(replace(work, python=executable)) as collect:
         profile = collect()
-    assert {name.file for name in profile.facts} == {str(file)}
+    assert {name.file for name in profile.facts} == {work.payload[2]}
     facts = {name.name: fact for name, fact in profile.facts.items()}
     assert {name: fact.entries for name, fact in facts.items()} == {
         "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.2,
         "Thing.also": 1,
     }  # fmt: skip
-    assert (facts["numbers"].line, facts["seldom"].line) == (7, 19)
+    for name in ("numbers", "seldom"):
+        assert PAYLOAD.splitlines()[facts[name].line - 1] == f"def {name}():"
     assert facts.keys() <= {name.name for name in profile.names}
