@@ -180,10 +180,10 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     bench.refused("GET /no: expected status 200, found 404", "init", *wrong)
     assert file.read_bytes() == before
 
-    options = (
-        "--env-file", ".env.example", "--with", "python=3.14", "--with", "connections=8",
-        "--before", "echo 'made' > {tmp}/x", "--env", "A=1",
-    )  # fmt: skip
+    options = shlex.split(
+        "--env-file .env.example --with python=3.14 --with connections=8 --env A=1"
+        """ --before "echo 'made' > {tmp}/x" """
+    )
     bench.done("init", *options, "--dry-run")
     assert file.read_bytes() == before
     result = bench("init", *options)
