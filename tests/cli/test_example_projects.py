@@ -16,10 +16,10 @@ from duetbench.host import result_files
 from repos import TUTORIAL, asgi, borrow_cache, commit, follow_tutorial, git, keep, uv
 
 SECRET = "not-to-be-recorded"
-SHOP = (
-    "--app", "shop.main:app", "--path", "/items/7", "--with", "connections=8",
-    "--copy-database", "SHOP_DATABASE_URL", "--before", "python -m shop.seed",
-)  # fmt: skip
+SHOP = shlex.split(
+    "--app shop.main:app --path /items/7 --with connections=8"
+    " --copy-database SHOP_DATABASE_URL --before 'python -m shop.seed'"
+)
 
 
 VALUES = {
@@ -138,14 +138,11 @@ def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> No
         fault = "raise SystemExit('no')\n" * (subject == "Fail")
         (root / "bare.py").write_text(source + fault, "utf-8")
         commit(root, subject)
-    out = bench.done(
-        "bisect", f"HEAD~{len(subjects)}", "HEAD", "--app", "bare:app",
-        "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--with", "expect-status=401",
-    )  # fmt: skip
+    app = f"--app bare:app --env BARE_TOKEN={SECRET} --path /nothing --with expect-status=401"
+    out = bench.done("bisect", f"HEAD~{len(subjects)}", "HEAD", *shlex.split(app))
     named = [line for line in out.splitlines() if "→" in line]
-    for line, subject, what in zip(
-        named, ("Call", "Read"), ("function calls ", "files opened 0 → 1"), strict=True
-    ):
+    done = ("Call", "function calls "), ("Read", "files opened 0 → 1")
+    for line, (subject, what) in zip(named, done, strict=True):
         assert f" {subject}: " in line, out
         assert what in line, out
 
@@ -218,10 +215,10 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     for work in ("pass", "open(__file__).close()"):
         (root / "bare.py").write_text(LOGGED_IN.replace("WORK", work))
         commit(root, "As it is")
-    given = (
-        "--app", "bare:app", "--header", "Cookie: a=b", "--with", "token=data.token", "--login",
-        "POST /login user=ann&password=QpsecretZp",
-    )  # fmt: skip
+    given = shlex.split(
+        "--app bare:app --header 'Cookie: a=b' --with token=data.token"
+        " --login 'POST /login user=ann&password=QpsecretZp'"
+    )
     page = bench.folder / "found.json"
     compared = ("compare", "HEAD~1", *given, "--only", "effects")
     result = bench(*compared, "--env=PW=QpsecretZp", "-o", page)

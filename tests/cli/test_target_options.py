@@ -1,5 +1,6 @@
 """Options that tell a target, and `init`, which finds and keeps one."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.verbs import make_group
 from duetbench.judge.repetition import rebuilt, why_command
+from goldens import assert_said
 from repos import work_in, write, write_all
 
 LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"
@@ -51,28 +53,8 @@ def shop(bench: Bench) -> Path:
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("shop")
-def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
-    for arguments, sentence in (
-        (("run", "--app", "shop"), "--app shop: expected MODULE:ATTRIBUTE, such as"),
-        (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
-        (
-            ("compare", "--app", "a:b", "--limit", "x=5%"),
-            "one of cpu, throughput, latency, tail, memory, sta",
-        ),
-        (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
-        (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
-        (("run", "--app", "a:b", "--with", "rate=x"), "rate=x: expected a valid number"),
-        (("compare", "--app", "a:b", "--head", "server=x"), "server=x: expected one of granian, "),
-        (("compare", "--app", "a:b", "--head", "JIT=1"), "JIT=1: expected PACKAGE==VERSION"),
-        (
-            ("compare", "--app", "a:b", "--head", "loop=uvloop", "--why"),
-            "--why: both sides execute the",
-        ),
-        (("compare", "-o", "x.txt"), "-o x.txt: expected a file .json or .md or .html, or -"),
-        (("bisect", "--head", "loop=uvloop", "--app", "a:b"), "bisect: expected packages"),
-    ):
-        bench.refused(sentence, *arguments)
+def test_what_cannot_be_meant_is_refused(bench: Bench, shop: Path) -> None:
+    assert_said("refused", lambda line: bench.refused("", *shlex.split(line)).err, shop)
 
 
 @pytest.mark.real
@@ -199,10 +181,10 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     bench.refused("GET /no: expected status 200, found 404", "init", *wrong)
     assert file.read_bytes() == before
 
-    options = (
-        "--env-file", ".env.example", "--with", "python=3.14", "--with", "connections=8",
-        "--before", "echo 'made' > {tmp}/x", "--env", "A=1",
-    )  # fmt: skip
+    options = shlex.split(
+        "--env-file .env.example --with python=3.14 --with connections=8 --env A=1"
+        """ --before "echo 'made' > {tmp}/x" """
+    )
     bench.done("init", *options, "--dry-run")
     assert file.read_bytes() == before
     result = bench("init", *options)
@@ -222,42 +204,13 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert file.read_bytes() == written
 
 
-FASTAPI = "from fastapi import FastAPI\napp: FastAPI = FastAPI(title='x')\n"
-FLASK = """\
-import flask
-def create_app(config=None):
-    app = flask.Flask(__name__)
-    return app
-def create_engine(url):
-    return flask.Flask(url)
-"""
+def test_an_application_is_found(tmp_path: Path) -> None:
+    """From where its package lies; not what tests make, nor what only looks like code."""
 
+    def found(files: str) -> str:
+        root = tmp_path / str(len([*tmp_path.iterdir()]))
+        _, *parts = re.split(r"^# (\S+)\n?", files, flags=re.MULTILINE)
+        write_all(root, dict(zip(parts[::2], parts[1::2], strict=True)))
+        return ", ".join(applications(root)) or "none"
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({"app.py": FLASK, "core.py": FASTAPI}, ["core:app", "app:create_app"]),
-        (
-            {"site/wsgi.py": "from x import get_wsgi_application\n"
-                             "application = get_wsgi_application()\n"},
-            ["site.wsgi:application"],
-        ),
-        ({"app/main.py": FASTAPI, "hook.py": "import falcon\napi = falcon.App()\n"},
-         ["app.main:app", "hook:api"]),
-        # From where its package lies, and what another function makes.
-        ({"code/py/shop/web.py": FASTAPI, "code/py/shop/__init__.py": ""},
-         ["shop.web:app"]),
-        ({"web.py": "from kit import create_application\napp = create_application(debug=False)\n"
-                    "x = create_engine()\n"},
-         ["web:app"]),
-        ({"web.py": "import fasthtml.common as fh\napp, rt = fh.fast_app()\n"},
-         ["web:app"]),
-        # Not what tests make, nor environments, nor what only looks like code.
-        ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI,
-          "env/lib/site-packages/app.py": FASTAPI, "broken.py": "def ("}, []),
-        ({"src/acme/main.py": FASTAPI}, ["acme.main:app"]),
-    ],
-)  # fmt: skip
-def test_an_application_is_found(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
-    write_all(tmp_path, files)
-    assert list(applications(tmp_path)) == found
+    assert_said("applications", found)

@@ -1,8 +1,9 @@
-"""Sessions of real processes: pinned from birth, wholly seen, provably ended, even if killed."""
+"""Sessions of real processes: wholly seen, provably ended; their ports, CPU and memory."""
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import PROJECT, lives
-from duetbench.core.errors import InterruptedRun
-from duetbench.host import paths, process_session
+from bench import PROJECT, execute, lives
+from duetbench.core.errors import FlagName, InterruptedRun, LaunchError
+from duetbench.host import paths, ports, process_session, tree_usage
+from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session, SessionRecord
+from duetbench.host.tree_usage import MemorySample, TreeSampler
 from serverlings import command, launch, said, started
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -140,11 +143,7 @@ def test_ctrl_c_beside_the_fork_leaves_nothing(
 
 def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
     """As where an interrupt falls between the start and whoever would have stopped it."""
-    result = subprocess.run(
-        command("owner", tmp_path, "interrupted", "stubborn", 2),
-        stdout=subprocess.PIPE,
-        check=False,
-    )
+    result = execute(command("owner", tmp_path, "interrupted", "stubborn", 2))
     assert result.returncode == 130
     workers = [*map(int, result.stdout.split())]
     assert len(workers) == 2
@@ -228,3 +227,77 @@ def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(
     sources = {path.name: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
     makes = re.compile(r"mkdtemp\(|TemporaryDirectory")
     assert [name for name, text in sources.items() if makes.search(text)] == ["paths.py"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"])
+def test_a_listener_is_named(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if family == socket.AF_INET6 and not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    port = ports.free_port()
+    with socket.socket(family) as server:
+        try:
+            server.bind((host, port))
+        except OSError as error:
+            pytest.skip(f"no IPv6 on this machine: {error}")
+        server.listen()
+        (sentence,) = ports.listeners(port)
+        assert sentence.startswith(f"process {os.getpid()} (")
+        assert sentence.endswith(") listens on it")
+        with pytest.raises(LaunchError, match=f"process {os.getpid()} ") as refusal:
+            ports.require_free(port)
+        assert refusal.value.flag is FlagName.STRAY_PROCESS
+    ports.require_free(port)
+
+
+def burned(folder: Path, *how: object) -> tuple[float, float]:
+    """What a program says that it has burned since it was told to, and what was seen of it."""
+    with launch(folder, "burn", *how) as session:
+        said(session, "ready")
+        before = tree_usage.edge(session.members)
+        os.kill(session.pid, signal.SIGUSR1)
+        (own,) = said(session, "used")
+        cost = tree_usage.edge(session.members).cpu - before.cpu
+    return float(own), cost
+
+
+def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
+    """Two threads that burn 0.2 s each cost twice one; both agree with its own account."""
+    used = []
+    for threads in (1, 2):
+        own, cost = burned(tmp_path, threads, 0.2)
+        assert cost == pytest.approx(own, rel=0.03)
+        assert 0.2 * threads < cost < 0.24 * threads
+        used.append(cost)
+    assert used[1] / used[0] == pytest.approx(2, rel=0.1)
+    _, cost = burned(tmp_path, 0, 0.2, "forked")  # it came and went
+    assert 0.18 < cost < 0.26
+
+
+def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
+    """Parent and child share 50 MB: 25 MB each proportionally."""
+    with launch(tmp_path, "share", 50) as session:
+        said(session, "ready")
+        (sample,) = TreeSampler(session.members).samples
+        session.stop(0)  # the child would not hear of a SIGTERM to its parent
+    assert len(sample.pids) == 2
+    assert 50 << 20 < sample.pss < 80 << 20
+
+
+def test_memory_is_summarised_over_the_window() -> None:
+    """Idle 100 + 20; in the window 200, 300, 280: median 280; 900 comes after it."""
+    sampler = TreeSampler(list)
+    sampler.samples = [
+        MemorySample(at, tuple(range(len(pss))), sum(pss), 2 * len(pss))
+        for at, *pss in ((0, 100, 20), (5, 150, 50), (6, 300), (7, 280), (9, 900))
+    ]
+    assert sampler.metrics(5, 8) == {"pss_idle": 120, "pss_steady": 280, "threads_peak": 4}
+
+
+def test_the_machines_account_is_a_difference() -> None:
+    """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
+    a = CoreTimes(at=0, total=200, busy=100, steal=5, harness=1)
+    b = CoreTimes(at=10, total=220, busy=119, steal=6, harness=2)
+    host = b.since(a)
+    assert (host.busy / host.at, host.harness / host.at) == pytest.approx((1.9, 0.1))
+    assert host.steal_share == pytest.approx(0.05)

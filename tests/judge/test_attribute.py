@@ -1,6 +1,7 @@
 """Attributions: the ranking, worked out by hand, and an application before and after a commit."""
 
 import io
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,9 @@ import pytest
 from bare import QUIET
 from bench import deployed
 from comparing import CPU, SAME, WORSE, comparison_of, judged_case
-from duetbench.app.setting import Contrast
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
-from duetbench.core.errors import CountError, UsageError
+from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange, SideRecord
+from duetbench.core.errors import CountError
 from duetbench.counts import counted
 from duetbench.counts.profiling import ROOT, Name, Profile
 from duetbench.counts.ranking import rank
@@ -25,6 +25,7 @@ from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
 from fake_sessions import side
+from goldens import assert_said
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
 from synthetic import make_case, make_endpoint, make_testbed
@@ -105,30 +106,14 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
     assert not list((tmp_path / "logs").iterdir())
 
 
-@pytest.mark.parametrize(
-    ("head", "contrast"),
-    [
-        ({}, Contrast(("a" * 40, "b" * 40))),
-        ({"dirty": True}, None),
-        (
-            {"kind": "several", "words": ("six==1",)},
-            Contrast(("a" * 40, "b" * 40), (), ("six==1",)),
-        ),
-        # The files as they are, with and without uncommitted changes.
-        ({"kind": "stack", "words": ("six==1",), "dirty": True}, Contrast(head=("six==1",))),
-        ({"kind": "stack"}, None),
-    ],
-)
-def test_the_sides_of_a_comparison_are_what_it_says_itself(
-    head: dict[str, Any], contrast: Contrast | None
-) -> None:
-    plain = comparison_of()
-    actual = comparison_of(head=plain.head.model_copy(update=head))
-    if contrast is None:
-        with pytest.raises(UsageError, match="found main and feature: give both sides themselves"):
-            contrast_of(actual)
-    else:
-        assert contrast_of(actual) == contrast
+def test_the_sides_of_a_comparison_are_what_it_says_itself() -> None:
+    """Also those of the files as they are, with and without uncommitted changes."""
+
+    def sides(fields: str) -> str:
+        head = SideRecord.model_validate({**dict(comparison_of().head), **json.loads(fields)})
+        return str(contrast_of(comparison_of(head=head)))
+
+    assert_said("contrasts", sides)
 
 
 def function(name: str) -> Name:
@@ -201,18 +186,9 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         Path("/py/lib/python3.14"): PYTHON, Path("/copy/apps"): APPLICATION,
         Path("/own"): "duetbench",
     }  # fmt: skip
-    files = {
-        f"{site}/yaml/__init__.py": ("yaml/__init__.py", "pyyaml"),
-        f"{site}/six.py": ("six.py", "six"),
-        f"{site}/core/core.cpython-314-x86_64-linux-gnu.so": ("core/core.so", "the-core"),
-        "/py/lib/python3.14/asyncio/events.py": ("asyncio/events.py", PYTHON),
-        "<frozen importlib._bootstrap>": ("importlib/_bootstrap.py", PYTHON),
-        "/copy/apps/shop/main.py": ("shop/main.py", APPLICATION),
-        "src/shop.py": ("src/shop.py", APPLICATION),
-        "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "duetbench"),
-        "/somewhere/else.py": ("else.py", APPLICATION),
-    }
-    assert {file: name_of(Name("f", file), site, owners, folders)[1:] for file in files} == files
+    assert_said(
+        "files", lambda file: " of ".join(name_of(Name("f", file), site, owners, folders)[1:])
+    )
 
 
 def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:

@@ -3,7 +3,7 @@
 import gc
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -11,9 +11,8 @@ from typing import Final, TypeAlias
 import pytest
 
 import duetbench
-from bare import QUIET
 from bench import Bench
-from duetbench.app import deployment, revisions, stacks
+from duetbench.app import deployment, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -27,11 +26,10 @@ from duetbench.host import result_files
 from duetbench.judge import affected, preparation
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.preparation import Scope
 from duetbench.load import duet
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
-from repos import BUILD, SHOP, asgi, backend, commit, git, work_in, write
+from repos import BUILD, SHOP, asgi, backend, commit, git, prepared, work_in, write
 from synthetic import make_case
 
 APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
@@ -41,27 +39,20 @@ PYPROJECT = SHOP["pyproject.toml"]
 
 
 @pytest.fixture
-def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def shop(bench: Bench) -> Iterator[Path]:
     """A repository of somebody's, without a word of ours; its second commit is slower."""
-    assert bench.folder == tmp_path
     files = {
         **SHOP, "src/shop/__init__.py": "", "src/shop/main.py": APP, "src/shop/items.py": ITEMS,
         "tests/test_shop.py": "import shop\n", ".gitignore": "__pycache__/\n",
     }  # fmt: skip
-    root = work_in(tmp_path / "shop", files, monkeypatch)
+    root = work_in(bench.folder / "shop", files, bench.patch)
     commit(root, "Slower", **{"src/shop/items.py": SLOWER})
-    monkeypatch.chdir(root / "src")
+    bench.patch.chdir(root / "src")
     yield root
     assert not git(root, "status", "--porcelain")
 
 
 Prepare: TypeAlias = Callable[[], Sides]
-
-
-@contextmanager
-def prepared(project: Subject, words: Contrast, *, loaded: bool = True) -> Iterator[Sides]:
-    with revisions.copies() as copies:
-        yield preparation.prepare(project, words, Scope((), QUIET, copies, loaded=loaded))
 
 
 @pytest.fixture
@@ -262,16 +253,15 @@ pathlib.Path("src/much/version.py").write_text("VERSION = '1'")
 
 
 @pytest.fixture
-def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def much(bench: Bench) -> Iterator[Path]:
     """A repository with a module that its build makes, and traces of each import."""
-    assert bench.folder == tmp_path
     files = {
         "pyproject.toml": BUILD + BUILT, "backend.py": MADE + backend("much", "1", {}),
         ".python-version": "3.14\n",
         "src/much/__init__.py": "", "src/much/functions.py": FEW, "src/much/web.py": WEB,
         "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
     }  # fmt: skip
-    root = work_in(tmp_path / "much", files, monkeypatch)
+    root = work_in(bench.folder / "much", files, bench.patch)
     yield root
     assert not git(root, "status", "--porcelain")
 
@@ -334,12 +324,10 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
 
 @pytest.mark.thorough
 @pytest.mark.real
-def test_without_a_load_generator_there_is_all_that_needs_none(
-    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_load_generator_there_is_all_that_needs_none(shop: Path, bench: Bench) -> None:
     """It is worse by its instructions; what was not loaded is no verdict."""
-    monkeypatch.setattr("duetbench.app.tools.oha_place", lambda _: shop.parent / "none")
-    monkeypatch.setenv("DUETBENCH_OHA_RELEASES", "")
+    bench.patch.setattr("duetbench.app.tools.oha_place", lambda _: shop.parent / "none")
+    bench.patch.setenv("DUETBENCH_OHA_RELEASES", "")
     result = bench("compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7")
     assert result.code == 1, result
     assert "Partial: ▼ worse: GET /items/7 executes" in result.out

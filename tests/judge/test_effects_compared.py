@@ -5,15 +5,14 @@ import json
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bare import QUIET
 from bench import Bench
-from duetbench.app import revisions
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -22,9 +21,7 @@ from duetbench.core.effects import Keeping, KeptMemory
 from duetbench.effects import answers
 from duetbench.effects import difference as effects
 from duetbench.effects.activity import Activity
-from duetbench.judge import preparation
-from duetbench.judge.preparation import Scope
-from repos import SHOP, commit, work_in
+from repos import SHOP, commit, prepared, work_in
 
 NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
 
@@ -209,20 +206,17 @@ def app(environ, start_response):
 
 
 @pytest.fixture
-def pairs(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Sequence[BothSides]]]:
+def pairs(bench: Bench) -> Iterator[Callable[..., Sequence[BothSides]]]:
     """A repository whose application is at its top, and pairs of two versions of a module."""
-    assert bench.folder == tmp_path
-    root = work_in(tmp_path / "shop", {**SHOP, "main.py": MAIN, "items.py": ITEMS}, monkeypatch)
-    with revisions.copies() as copies:
+    root = work_in(bench.folder / "shop", {**SHOP, "main.py": MAIN, "items.py": ITEMS}, bench.patch)
+    project = Subject(root, target=Target(app="main:app", requests=("GET /items",)))
+    with ExitStack() as stack:
 
         def prepare(base: str, head: str) -> Sequence[BothSides]:
             for text in (base, head):
                 commit(root, "A version", **{"items.py": text})
-            project = Subject(root, target=Target(app="main:app", requests=("GET /items",)))
-            scope = Scope((), QUIET, copies)
-            return preparation.prepare(project, Contrast(("HEAD~1", None)), scope).to_observe
+            both = stack.enter_context(prepared(project, Contrast(("HEAD~1", None))))
+            return both.to_observe
 
         yield prepare
 

@@ -23,6 +23,7 @@ from duetbench.judge.pairs import decide
 from duetbench.load.soak import Curve, of_curve
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, compared_by
+from goldens import assert_said, record
 from observatory.matrix.checkout import Checkout
 
 CASE = busy("x/a/py3.14")
@@ -38,18 +39,7 @@ def curve(held: Held, requests: int = 50_000, *tasks: int) -> Curve:
     return Curve(requests=tuple(map(int, answered)), memory=tuple(map(int, memory)), tasks=tasks)
 
 
-KILOBYTES: Final = (
-    *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
-    *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
-)
-BUSY: Final = Curve(
-    requests=(
-        *(0, 320, 640, 927, 1119, 1503, 1759, 2079, 2399, 2656, 2976, 3283, 3575, 3767, 4004),
-        *(4118, 4403, 4691, 4954),
-    ),
-    memory=tuple(1024 * size for size in KILOBYTES),
-    tasks=(3, 4958),
-)
+BUSY: Final = Curve.model_validate(record("soak"))
 """On a machine that also did something else: 3.6 kB at first, 2.6 kB at last, with a task each."""
 
 
@@ -119,31 +109,23 @@ NONE = KeptMemory(course="none", requests=3_000)
 IN_PROCESS = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=3_000)
 
 
-@pytest.mark.parametrize(
-    ("rates", "requests", "course", "loaded"),
-    [
-        ([], 5_000, "constant", False),  # nothing but requests in process
-        ([500, 510], 5_000, "constant", True),
-        ([450, 500, 550, 500], 5_000, "constant", True),  # 500 ± 41 * 3.18 / 2 = 65
-        ([10, 20, 0, 10], 5_000, "fills", True),
-        ([0, 500, -300, 600], 5_000, "constant", False),
-        ([10, 20, 0, 10], 2_000, "constant", False),
-    ],
-)
-def test_whoever_saw_more_requests_decides_on_a_leak(
-    rates: list[float], requests: float, course: str, loaded: bool
-) -> None:
-    """500 B for each of 3,000 requests in process; duets have 5,000, or 2,000."""
-    made = [
-        duet(CASE.id).model_copy(
-            update={"head": {"memory_per_request": rate, "requests": requests}}
-        )
-        for rate in rates
-    ]
-    decided = decide(IN_PROCESS, made, "head")
-    assert decided is not None
-    assert (decided.course, decided.loaded, decided.place) == (course, loaded, "app.py:15")
-    assert decided.requests == (requests if loaded else 3_000)
+def test_whoever_saw_more_requests_decides_on_a_leak() -> None:
+    """500 B for each of 3,000 requests in process; duets have 5,000, or 2,000.
+
+    450, 500, 550 and 500 B are 500 ± 41 * 3.18 / 2 = 65.
+    """
+
+    def decided_by(rates: str) -> str:
+        *each, _, requests = rates.split()
+        heads = [{"memory_per_request": float(rate), "requests": float(requests)} for rate in each]
+        made = [duet(CASE.id).model_copy(update={"head": head}) for head in heads]
+        decided = decide(IN_PROCESS, made, "head")
+        assert decided is not None
+        assert decided.place == "app.py:15"
+        assert decided.requests == (float(requests) if decided.loaded else 3_000)
+        return f"{decided.course}, by {'duets' if decided.loaded else 'requests in process'}"
+
+    assert_said("leaks", decided_by)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +156,9 @@ def test_a_report_does_not_contradict_its_load(
 
 
 @pytest.mark.real
-def test_a_soak_of_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_soak_of_a_server(bench: Bench) -> None:
     """One that keeps 40,033 bytes for every request, and one that keeps none."""
-    monkeypatch.setattr(soak, "deployed", lambda *_: nullcontext(Checkout.here()))
+    bench.patch.setattr(soak, "deployed", lambda *_: nullcontext(Checkout.here()))
     app = ("--app", "bad:app")
     leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json", *app)
     assert leaking.code == 1, leaking

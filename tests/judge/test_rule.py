@@ -10,23 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from comparing import (
-    CPU,
-    GROWING,
-    NOISY,
-    UNSTEADY,
-    WRONG,
-    busy,
-    duet,
-    duets,
-    paced,
-    sampled,
-    swapped,
-)
+from comparing import WRONG, busy, duet, duets, paced, swapped
 from comparing import judged as judged_alone
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import MATERIAL
+from duetbench.core.metrics import CPU, MATERIAL
 from duetbench.core.model import Case, Flag, Verdict
 from duetbench.host import result_files
 from duetbench.judge import rule
@@ -42,6 +30,19 @@ CASES: Final = tuple(busy(f"x/{name}/py3.14") for name in "abcd")
 SOME: Final = st.lists(
     st.floats(-0.3, 0.3).map(lambda log: round(log, 5)), min_size=3, max_size=24
 ).map(np.array)
+
+
+UNSTEADY: Final = Flag(name=FlagName.NOT_STEADY, detail="it still got quicker")
+GROWING: Final = Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request")
+NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
+
+
+def sampled(case: Case, *duets: Duet) -> CaseDuets:
+    """The samples of a case, taken one by one."""
+    samples = CaseDuets(case)
+    for sample in duets:
+        samples.add(sample)
+    return samples
 
 
 def around(middle: float, count: int, spread: float = 0.001) -> list[float]:

@@ -99,13 +99,8 @@ def test_a_script_has_its_findings(
     tmp_path: Path,
 ) -> None:
     fake, sentence = FakeInstruments(**script), SilentReporter()
-    actual = compared_by(
-        fake,
-        [busy(name) for name in names],
-        tmp_path,
-        reporter=sentence,
-        **{"seconds": None, **how},
-    )
+    cases, how = [busy(name) for name in names], {"seconds": None, **how}
+    actual = compared_by(fake, cases, tmp_path, reporter=sentence, **how)
     assert (verdicts(actual, subject), exit_code(actual)) == (expected, code)
     assert not note or note in sentence.notes
     # What holds for all.
@@ -172,10 +167,8 @@ def test_an_interruption_keeps_what_there_is(
 
     if full:
         monkeypatch.setattr(files, "save_comparison", save)
-    fake, sentence = (
-        FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8),
-        SilentReporter(),
-    )
+    slower, sentence = dict.fromkeys(NAMES[:2], 0.005), SilentReporter()
+    fake = FakeInstruments(slower=slower, stop=8)
     with pytest.raises(InterruptedComparison) as caught:
         compared_by(fake, [busy(name) for name in NAMES[:2]], tmp_path, None, sentence)
     assert caught.value.exit_code == 130
@@ -197,12 +190,8 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     sides = Sides(*both, Path(), (), (), notes=("before",), untouched=24, empty_reason="only text")
     session = Session(sides, Extent(seconds=90.0), SilentReporter(), FakeInstruments())
     actual = session.comparison("complete")
-    assert (actual.status, actual.planned, actual.untouched, actual.cases) == (
-        "complete",
-        0,
-        24,
-        (),
-    )
+    counts = actual.planned, actual.untouched, actual.cases
+    assert (actual.status, *counts) == ("complete", 0, 24, ())
     assert (actual.notes, actual.nothing, exit_code(actual)) == (("before",), "only text", 0)
     monkeypatch.setattr(files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
@@ -254,8 +243,8 @@ def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
 
 # Each side alone, by turns.
 
-COMPUTES: Final = make_case("x/y").endpoint.model_copy(update={"floor": 0.0, "interface": "wsgi"})
-SHARED: Final = make_case("one/a", cores="shared", endpoint=COMPUTES, workers=2, slots=None)
+COMPUTES: Final = {"endpoint_floor": 0.0, "endpoint_interface": "wsgi"}
+SHARED: Final = make_case("one/a", cores="shared", workers=2, slots=None, **COMPUTES)
 FEWER: Final = SHARED.load.model_copy(update={"connections": 16})
 
 
@@ -294,7 +283,7 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_pa
         ({"threads": 8}, {}, 2, False),  # one computes at a time
         ({"threads": 8, "python": "3.14t"}, {}, 2, True),
         ({"threads": 8, "python": "3.14t"}, {}, 1, False),
-        ({"workers": 2, "endpoint": COMPUTES.model_copy(update={"floor": 0.01})}, {}, 2, False),
+        ({"workers": 2, "endpoint_floor": 0.01}, {}, 2, False),
         ({"cores": "shared", "workers": 2, "slots": None}, {}, 1, True),
         ({"cores": "shared", "workers": 2, "slots": 1}, {}, 1, False),
         # Unequal sides share no core equally: servers have threads of their own, too.
@@ -306,8 +295,10 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_pa
 def test_what_computes_at_once_on_several_cores_is_launched_alone(
     changes: dict[str, Any], others: dict[str, Any], cores: int, *, alone: bool
 ) -> None:
-    case = make_case("one/a", endpoint=COMPUTES).model_copy(update=changes)
-    item, other = (part(each, "head", cores) for each in (case, case.model_copy(update=others)))
+    made = {**COMPUTES, **changes}
+    item, other = (
+        part(make_case("one/a", **each), "head", cores) for each in (made, made | others)
+    )
     assert Pair(item, other).alone is Pair(other, item).alone is alone
 
 

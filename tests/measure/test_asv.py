@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from asv.config import Config
 from asv.environment import iter_matrix
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
-from bench import Shell
+from bench import Shell, execute
 from duetbench.app import stacks
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
@@ -43,17 +42,9 @@ class Repository:
     env: Mapping[str, str]
 
     def asv(self, *args: str, code: int = 0) -> str:
-        result = subprocess.run(
-            [sys.executable, "-m", "asv", *args],
-            cwd=self.root,
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == code, result.stdout
-        return result.stdout
+        result = execute([sys.executable, "-m", "asv", *args], cwd=self.root, env=self.env)
+        assert result.returncode == code, result
+        return result.stdout + result.stderr
 
     def figures(self, commit: str, python: str) -> dict[str, float | None]:
         """What a commit's benchmarks have given with an interpreter, by their names."""
@@ -132,9 +123,7 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
         commit(there.root, why, **{LOCKED: lock}) for why, lock in locks.items()
     )
     output = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
-    assert (
-        f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in output
-    )
+    assert f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: {LOCKED}: " in output
     assert "line: found 'pydantic'; allowed: name==version" in output
     assert f"for commit {unknown[:8]}: installing stack current for 3.14 failed" in output
     assert "Traceback" not in output
@@ -180,10 +169,8 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         )
         result = tmp_path / "result.json"
         argv = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks", benchmark]
-        outcome = subprocess.run(
-            [*argv, json.dumps({"repeat": 1}), "None", result],
-            cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        argv += [json.dumps({"repeat": 1}), "None", result]
+        outcome = execute(argv, cwd=tmp_path, env={**env, **changed})
         assert words in outcome.stderr
         assert outcome.returncode != 0
         assert not result.exists()

@@ -4,18 +4,19 @@ In each of them another case of the same plan goes on, the exit code is 1, no fi
 launch is kept or shown anywhere, and nothing is left alive.
 """
 
-import dataclasses
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
 from bench import Bench, eventually, failures, launches, lives, valid
-from duetbench.app.testbed import SideCase, Testbed
+from duetbench.app.testbed import SideCase
 from duetbench.core.model import Case, Launch, Run, Status
 from duetbench.host import ports, result_files
 from duetbench.host.tree_usage import Edge
@@ -27,35 +28,13 @@ from serverlings import started
 pytestmark = pytest.mark.real
 
 
-@dataclasses.dataclass(frozen=True)
-class Day:
-    """What a launch must end with, and what happens during it.
-
-    Attributes:
-        flag: Its failure.
-        words: Some of the reason.
-        change: What is patched for it alone.
-        testbed: What it is launched with.
-    """
+class Day(NamedTuple):
+    """What a launch ends with, words of the reason, and what is another for it alone."""
 
     flag: str
     words: str
-    change: Callable[[pytest.MonkeyPatch], None] = lambda _patch: None
-    testbed: Callable[[Testbed], Testbed] = lambda same: same
-
-
-def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
-    real = launch.perform
-
-    def perform(side: SideCase, *arguments: Any, **place: Any) -> Launch:
-        day = days.get(side.case.id.removeprefix("badapps/"))
-        if day is None:
-            return real(side, *arguments, **place)
-        with monkeypatch.context() as patch:
-            day.change(patch)
-            return real(SideCase(side.case, day.testbed(side.testbed)), *arguments, **place)
-
-    monkeypatch.setattr(runner, "perform", perform)
+    patches: tuple[tuple[object, str, object], ...] = ()
+    testbed: Mapping[str, Any] = MappingProxyType({})
 
 
 @contextmanager
@@ -66,12 +45,23 @@ def stranger(port: int) -> Iterator[subprocess.Popen[str]]:
         assert process.poll() is None, "duetbench ended a process that is not its own"
 
 
-def bad_days(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day], *others: str
-) -> dict[str, str]:
+def bad_days(bench: Bench, days: Mapping[str, Day], *others: str) -> dict[str, str]:
     """Let them happen in one plan, beside a case that is right; the reasons."""
-    happen(monkeypatch, days)
-    monkeypatch.setattr(serving, "_TRACEBACK_SECONDS", 0.05)
+    real = launch.perform
+
+    def perform(side: SideCase, *arguments: Any, **place: Any) -> Launch:
+        day = days.get(side.case.id.removeprefix("badapps/"))
+        if day is None:
+            return real(side, *arguments, **place)
+        with bench.patch.context() as patch:
+            for of in day.patches:
+                patch.setattr(*of)
+            return real(
+                SideCase(side.case, replace(side.testbed, **day.testbed)), *arguments, **place
+            )
+
+    bench.patch.setattr(runner, "perform", perform)
+    bench.patch.setattr(serving, "_TRACEBACK_SECONDS", 0.05)
     result = bench.run("right", *others, *days)
     assert (result.code, result.err) == (1, ""), result
     nothing_left(bench)
@@ -115,8 +105,8 @@ WRONG = {
 
 
 @pytest.mark.long
-def test_a_wrong_server_gives_no_figure(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    reasons = bad_days(bench, monkeypatch, WRONG)
+def test_a_wrong_server_gives_no_figure(bench: Bench) -> None:
+    reasons = bad_days(bench, WRONG)
     # Its last words are the reason, not the errors of the generator.
     assert "Application startup complete" in reasons["dying"]
     (log,) = (bench.folder / "state").rglob("*orphaning*.log")
@@ -127,38 +117,27 @@ def test_a_wrong_server_gives_no_figure(bench: Bench, monkeypatch: pytest.Monkey
     ports.require_free(int(port))
 
 
-def hurry(patch: pytest.MonkeyPatch, *, ready: float = 1.0) -> None:
+def hurry(ready: float) -> tuple[object, str, object]:
     """Wait no longer than so many seconds for a server, nor than one for an answer."""
-    real = serving.Serving.take
+    real = Serving.take
 
-    def take(served: serving.Serving, case: Case) -> None:
+    def take(served: Serving, case: Case) -> None:
         load = case.load.model_copy(update={"timeout": 1.0})
         real(served, case.model_copy(update={"ready_timeout": ready, "load": load}))
 
-    patch.setattr(serving.Serving, "take", take)
+    return Serving, "take", take
 
 
 @pytest.mark.long
-def test_whatever_else_goes_wrong_gives_no_figure(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_whatever_else_goes_wrong_gives_no_figure(bench: Bench) -> None:
     """Servers that never get ready, strangers on the port, no generator, mistakes of ours.
 
     A server that hangs on SIGTERM is killed; what it measured before stands, with a warning.
     """
-    monkeypatch.setattr(serving, "GRACE_SECONDS", 0.5)
-
-    def without_oha(given: Testbed) -> Testbed:
-        return dataclasses.replace(given, oha=tmp_path / "nowhere" / "oha")
+    bench.patch.setattr(serving, "GRACE_SECONDS", 0.5)
 
     def mistake(*_arguments: Any, **_named: Any) -> dict[str, float]:
         return {"throughput": 1 / 0}
-
-    def mistaken(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(oha_results, "figures", mistake)
-
-    def at(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(ports, "free_port", lambda: taken)
 
     with ExitStack() as stack:
         # Granian would share the port with it; no server is started beside it, nor is it ended.
@@ -171,18 +150,17 @@ def test_whatever_else_goes_wrong_gives_no_figure(
                 foreign.append(stack.enter_context(stranger(server.port)).pid)
             return real(server)
 
-        def joined(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(Serving, "edge", edge)
-            hurry(patch, ready=30.0)  # the stranger answers nothing
-
+        here, wrong = (ports, "free_port", lambda: taken), (oha_results, "figures", mistake)
+        # A stranger answers nothing.
+        joined = (Serving, "edge", edge), hurry(30.0)
         days = {
-            "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),
-            "right/granian/1": Day("stray_process", "listens on it", change=at),
-            "right/granian/2": Day("stray_process", "process ", change=joined),
-            "right/uvicorn/1": Day("load_failed", "No such file", testbed=without_oha),
-            "right/uvicorn/2": Day("harness_error", "ZeroDivisionError", change=mistaken),
+            "blocked": Day("not_ready", "accepted no connection within 1 s", (hurry(1.0),)),
+            "right/granian/1": Day("stray_process", "listens on it", (here,)),
+            "right/granian/2": Day("stray_process", "process ", joined),
+            "right/uvicorn/1": Day("load_failed", "No such file", (), {"oha": bench.folder / "no"}),
+            "right/uvicorn/2": Day("harness_error", "ZeroDivisionError", (wrong,)),
         }
-        reasons = bad_days(bench, monkeypatch, days, "hanging")
+        reasons = bad_days(bench, days, "hanging")
         for number, pid in enumerate(foreign, start=1):
             assert f"process {pid} " in reasons[f"right/granian/{number}"]
     (log,) = (bench.folder / "state").rglob("*right*uvicorn*2.log")

@@ -113,7 +113,7 @@ def test_both_sides_gain_what_they_shared() -> None:
 
 @pytest.mark.real
 def test_a_server_that_is_killed_in_the_second_duet(
-    bench: Bench, play: Play, servers: list[Session], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, play: Play, servers: list[Session]
 ) -> None:
     """The first stands, with its memory as the one that is left has it alone; there is no third."""
     alone: list[tree_usage.MemorySample] = []
@@ -133,8 +133,8 @@ def test_a_server_that_is_killed_in_the_second_duet(
         alone.append(samples[2])
         return real_own_memory(*samples)
 
-    monkeypatch.setattr(oha.Generation, "over", over)
-    monkeypatch.setattr(duet, "own_memory", own_memory)
+    bench.patch.setattr(oha.Generation, "over", over)
+    bench.patch.setattr(duet, "own_memory", own_memory)
     case = declared("badapps/right", root=bench.root)
     first, second = play(*[(case, case)] * 3, seconds=0.5)
     unfailed(first, case)
@@ -161,17 +161,15 @@ LIARS: Final = {
 
 @pytest.mark.long
 @pytest.mark.real
-def test_a_liar_is_caught_on_its_side(
-    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_liar_is_caught_on_its_side(bench: Bench, play: Play) -> None:
     """All on one launch: of the truthful side beside them nothing is said.
 
     They are base and head in turn. There is no ratio of a wrong answer, nor of memory that grows.
     On a busy machine a load has few answers, or none are in flight: then a longer one decides.
     """
     # Answers are checked every few milliseconds: some overlap requests, even on a busy machine.
-    monkeypatch.setattr(launch, "SPOT_SECONDS", 0.02)
-    monkeypatch.setattr(launch, "SPOT_SHARE", 20)
+    bench.patch.setattr(launch, "SPOT_SECONDS", 0.02)
+    bench.patch.setattr(launch, "SPOT_SHARE", 20)
     honest = declared("badapps/truthful", root=bench.root)
     lies: list[tuple[SideName, Case, FlagName | None]] = [
         (SIDES[number % 2], declared(f"badapps/{name}", root=bench.root), flag)
@@ -224,15 +222,13 @@ def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
 
 
 @pytest.mark.real
-def test_an_interruption_leaves_nothing(
-    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_nothing(bench: Bench, play: Play) -> None:
 
     def over(_self: oha.Generation) -> bool:
         eventually("two servers and two generators", lambda: len(bench.alive()) == 4)
         raise InterruptedRun(signal.SIGINT)
 
-    monkeypatch.setattr(oha.Generation, "over", over)
+    bench.patch.setattr(oha.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     with pytest.raises(InterruptedRun):
         play((case, case), seconds=30)
@@ -243,9 +239,7 @@ def test_loads_of_a_duet() -> None:
     """As long as asked for at least, as 3.3 services, and as 30 requests where they are paced."""
     quick = make_case("e/quick")
     assert duet_load(quick, 3).duration == 3
-    slow = quick.model_copy(
-        update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
-    )
+    slow = make_case("e/quick", endpoint_floor=0.9, endpoint_takes=1.0)
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
     # Of 10 ms three requests of each side before and one after; at the end there are four turns.
     assert duet_seconds(quick)[1] == pytest.approx(2 * 4 * 0.01 + 0.5 + 2 + 0.1 + 4 * 0.01)

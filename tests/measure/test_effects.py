@@ -15,7 +15,6 @@ from duetbench.app.in_process import Program, packages_folder
 from duetbench.app.testbed import ENTRY
 from duetbench.core.effects import Effects
 from duetbench.core.errors import CountError
-from duetbench.core.model import Interface
 from duetbench.effects import difference, memory
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.effects.difference import compare
@@ -46,15 +45,15 @@ def source(work: str, way: str, before: str = "") -> str:
     return asgi(f"import asyncio\n{top}", f"body = {call}")
 
 
+PYTHONS: Final = ("3.14", "3.14t", "this")
+"""`this` is 3.11, which has no `sys.monitoring`."""
+
+
 def seen(
-    folder: Path,
-    text: str,
-    python: Path,
-    interface: Interface,
-    seconds: float = 0.0,
-    patience: float = 60,
+    folder: Path, text: str, python: str, seconds: float = 0.0, patience: float = 60
 ) -> Activity:
     """Observe requests for / in a new process; the first answer has `patience` s."""
+    own = None if python == "this" else Checkout.here().interpreter(python).executable
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(text)
     ask = {"path": "/", "paths": [], "method": "GET", "headers": {}, "body": "", "status": 200}
@@ -62,9 +61,10 @@ def seen(
     env = {
         "PYTHONPATH": f"{ENTRY}:{folder}", "DUETBENCH_CHECKOUT": str(folder),
         "DUETBENCH_WORKSPACE": str(folder), "DUETBENCH_REQUEST": str(folder / "ask.json"),
-        "DUETBENCH_APP": "shop:app", "DUETBENCH_INTERFACE": interface,
+        "DUETBENCH_APP": "shop:app",
+        "DUETBENCH_INTERFACE": "asgi" if "async def app(" in text else "wsgi",
     }  # fmt: skip
-    client = Program(python, ["-P", "-m", PROGRAM], env)
+    client = Program(own or Path(sys.executable), ["-P", "-m", PROGRAM], env)
     with difference.start(client, seconds, 60, patience) as collect:
         return collect()
 
@@ -135,13 +135,6 @@ EFFECTS: Final = {
                (0, 1), "not_here"),
     "first import": (PLAIN, "import this_day", (0, 1), "this_day"),
 }  # fmt: skip
-PYTHONS: Final = ("3.14", "3.14t", "this")
-
-
-def executable(python: str) -> Path:
-    if python == "this":  # 3.11, which has no `sys.monitoring`
-        return Path(sys.executable)
-    return Checkout.here().interpreter(python).executable
 
 
 def observe(
@@ -151,11 +144,7 @@ def observe(
     folder = tmp_path / "side"
     folder.mkdir()
     (folder / "this_day.py").write_text("")
-    interface = "wsgi" if way == "wsgi" else "asgi"
-    return [
-        seen(folder, source(work, way, before), executable(python), interface, seconds)  # type: ignore[arg-type]
-        for work in works
-    ]
+    return [seen(folder, source(work, way, before), python, seconds) for work in works]
 
 
 def each(tried: int) -> list[object]:
@@ -487,7 +476,7 @@ def test_what_cannot_be_seen_or_measured_is_said(tmp_path: Path) -> None:
         assert len(output) == 2 + len(unseen)
     text = source(PLAIN, "wsgi", MONITORS.format("range(6)"))
     with pytest.raises(CountError, match="takes all tools"):
-        seen(tmp_path, text, executable("3.14"), "wsgi")
+        seen(tmp_path, text, "3.14")
 
 
 @pytest.mark.real
@@ -522,7 +511,7 @@ async def app(scope, receive, send):
         await send({"type": "lifespan.startup.failed", "message": traceback.format_exc()})
 """
     with pytest.raises(CountError, match=r"start: KeyError: 'SHOP_URL' \(.*shop\.py, line 6\)$"):
-        seen(tmp_path, text, executable("this"), "asgi")
+        seen(tmp_path, text, "this")
 
 
 @pytest.mark.real
@@ -578,7 +567,7 @@ def test_neither_threads_nor_answers_without_end_stop_it(python: str, tmp_path: 
         application = ENDLESS.replace("MORE", text)
         words = rf"^GET /: an answer without end: more than (1|0\.99) s and {size} kB$"
         with pytest.raises(CountError, match=words):
-            seen(tmp_path / "side", application, executable(python), "asgi", patience=1)
+            seen(tmp_path / "side", application, python, patience=1)
 
 
 def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
@@ -615,7 +604,7 @@ def test_python_files_are_seen_however_they_are_used(python: str, tmp_path: Path
     own = {f"{name}.py" for name in (*names, "link", "linked", "shop")}
     text = source("import later, link", "wsgi", USES)
     for _ in range(2):
-        loaded = seen(tmp_path, text, executable(python), "wsgi").loaded
+        loaded = seen(tmp_path, text, python).loaded
         assert loaded is not None
         assert own & {*loaded} == own - {"unused.py"}
     for work in (
@@ -623,4 +612,4 @@ def test_python_files_are_seen_however_they_are_used(python: str, tmp_path: Path
         "import multiprocessing\np = multiprocessing.get_context('spawn').Process()\np.start()",
     ):
         for text in (source(PLAIN, "wsgi", work), source(work, "wsgi")):
-            assert seen(tmp_path, text, executable(python), "wsgi").loaded is None
+            assert seen(tmp_path, text, python).loaded is None

@@ -1,4 +1,4 @@
-"""Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
+"""Counting instructions: Callgrind's dumps, real counts, where they go, what may go wrong."""
 
 import os
 import signal
@@ -6,7 +6,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,10 +20,12 @@ from bench import eventually, processes_with
 from duetbench.app.in_process import Program, fixed_addresses
 from duetbench.app.testbed import ENTRY
 from duetbench.core.errors import CountError
-from duetbench.counts import counted
+from duetbench.counts import counted, profiling
+from duetbench.counts.profiling import ROOT, Name
+from goldens import DATA, assert_said
 from observatory.matrix.checkout import Checkout
 
-DATA = Path(__file__).parents[1] / "data" / "callgrind"
+DUMPS: Final = DATA / "callgrind"
 
 needs_valgrind = pytest.mark.skipif(
     counted.missing() is not None and "CI" not in os.environ, reason=f"{counted.missing()}"
@@ -37,93 +38,105 @@ def test_a_dump_that_was_cut_short_is_refused(
     """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
     monkeypatch.setattr(counted, "ROUNDS", 2)
     monkeypatch.setattr(counted, "SPREAD_LIMIT", 1)
-    assert counted.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
-    text, file = (DATA / "4242.2").read_text(), tmp_path / "4242.2"
+    assert counted.read_rounds(DUMPS, {"process": 4242, "n": 2}) == (10_017, 18_962)
+    text, file = (DUMPS / "4242.2").read_text(), tmp_path / "4242.2"
     for end in range(len(text)):
         file.write_text(text[:end])
         with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
             counted.read_dump(file)
 
 
-DIFFER = "^rounds of 10 requests differ by more than 5%: {} instructions per request$"
-# Valgrind did not see the marks, or others set them.
-MARKS = "3 times, found {} times; .* or does the application itself call getppid"
+def test_the_figure_of_a_round_is_that_of_one_call(tmp_path: Path) -> None:
+    """Of ten; Valgrind did not see the marks, or others set them."""
 
+    def read(totals: str) -> str:
+        for number in range(1, 5):
+            (tmp_path / f"7.{number}").unlink(missing_ok=True)
+        for number, total in enumerate(totals.replace("none", "").split(), 1):
+            (tmp_path / f"7.{number}").write_text(f"events: Ir\n\ntotals: {total}\n")
+        return str(counted.read_rounds(tmp_path, {"process": 7, "n": 10}))
 
-@pytest.mark.parametrize(
-    ("totals", "figures", "words"),
-    [
-        ((2000, 2030, 2001), (200, 203, 200.1), ""),
-        ((1000, 1100, 1000), (), DIFFER.format("100, 110, 100")),
-        ((0, 0, 0), (), DIFFER.format("0, 0, 0")),
-        ((), (), MARKS.format(0)),
-        ((9, 9, 9, 9), (), MARKS.format(4)),
-    ],
-)
-def test_the_figure_of_a_round_is_that_of_one_call(
-    totals: tuple[int, ...], figures: tuple[float, ...], words: str, tmp_path: Path
-) -> None:
-    for number, total in enumerate(totals, 1):
-        (tmp_path / f"7.{number}").write_text(f"events: Ir\n\ntotals: {total}\n")
-    if figures:
-        assert counted.read_rounds(tmp_path, {"process": 7, "n": 10}) == figures
-        return
-    with pytest.raises(CountError, match=words):
-        counted.read_rounds(tmp_path, {"process": 7, "n": 10})
+    assert_said("rounds", read)
 
 
 PAYLOAD = """
-    import itertools, json, os, signal, sys, time
-    from duetbench.app.inside.phases import Unit, measure, run
+import itertools, json, os, signal, sys, time
+from duetbench.app.inside.phases import Unit, measure, run
 
-    DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(5)}
+DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(5)}
 
-    def loop(steps):
-        for _ in itertools.repeat(None, steps):  # range() would make objects beyond 256
-            pass
+def loop(steps):
+    for _ in itertools.repeat(None, steps):  # range() would make objects beyond 256
+        pass
 
-    class asgi:  # as the applications of frameworks are called
-        async def __call__(self, scope, receive, send):
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"{}"})
+NUMBERS = itertools.count()
 
-    class wsgi:
-        def __call__(self, environ, start_response):
-            start_response("200 OK", [])
-            return [b"{}"]
+def numbers():
+    yield 1
+    yield 2
 
-    def prepare(target):
-        name, _, wrapped = target.partition(" ")
-        if name in ("asgi", "wsgi"):
-            import duetbench_entry
-            from duetbench.app.inside import drivers
-            app = globals()[name]()
-            app = duetbench_entry.in_front_of(app, name) if wrapped else app
-            return Unit(drivers.DRIVERS[name](app, drivers.Ask("/json")))
-        if target == "raises":
-            raise ValueError("no such thing")
-        if target == "dies":
-            import tempfile
-            tempfile.mkstemp(".left-by-a-count")
-            os.kill(os.getpid(), signal.SIGKILL)
-        if target == "draws":
-            steps = 100 + os.urandom(1)[0]
-            return Unit(lambda: loop(steps))
-        if target == "wanders":
-            return Unit(lambda: loop(os.urandom(1)[0] * 8))
-        if target == "waits":
-            return Unit(lambda: time.sleep(0.05))
-        if target == "json":
-            return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
-        if target == "cycles":
-            def cycle():
-                one, other = [], []
-                one.append(other), other.append(one)
-            return Unit(cycle, n=1000)
-        return Unit(lambda: loop(int(target)))
+class Thing:
+    def length(self):
+        return len("ab")
 
-    if __name__ == "__main__":
-        run(lambda plan: measure(lambda: prepare(sys.argv[1]), plan))
+    @staticmethod
+    def also():
+        pass
+
+def seldom():
+    pass
+
+def work():
+    for _ in numbers():
+        pass
+    Thing().length()
+    sorted([2, 1], key=lambda number: number)
+    if next(NUMBERS) % 5 == 0:
+        seldom()
+    Thing.also()
+
+class asgi:  # as the applications of frameworks are called
+    async def __call__(self, scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+class wsgi:
+    def __call__(self, environ, start_response):
+        start_response("200 OK", [])
+        return [b"{}"]
+
+def prepare(target):
+    name, _, wrapped = target.partition(" ")
+    if name in ("asgi", "wsgi"):
+        import duetbench_entry
+        from duetbench.app.inside import drivers
+        app = globals()[name]()
+        app = duetbench_entry.in_front_of(app, name) if wrapped else app
+        return Unit(drivers.DRIVERS[name](app, drivers.Ask("/json")))
+    if target == "raises":
+        raise ValueError("no such thing")
+    if target == "dies":
+        import tempfile
+        tempfile.mkstemp(".left-by-a-count")
+        os.kill(os.getpid(), signal.SIGKILL)
+    if target == "cycles":
+        def cycle():
+            one, other = [], []
+            one.append(other), other.append(one)
+        return Unit(cycle, n=1000)
+    if target == "work":
+        return Unit(work)
+    steps = 100 + os.urandom(1)[0]
+    does = {
+        "draws": lambda: loop(steps),
+        "wanders": lambda: loop(os.urandom(1)[0] * 8),
+        "waits": lambda: time.sleep(0.05),
+        "json": lambda: json.loads(json.dumps(DOCUMENT)),
+    }
+    return Unit(does.get(target) or (lambda: loop(int(target))))
+
+if __name__ == "__main__":
+    run(lambda plan: measure(lambda: prepare(sys.argv[1]), plan))
 """
 
 
@@ -131,7 +144,7 @@ PAYLOAD = """
 def program(tmp_path: Path) -> Callable[[str], Program]:
     """Make the program of a target."""
     file = tmp_path / "payload.py"
-    file.write_text(textwrap.dedent(PAYLOAD))
+    file.write_text(PAYLOAD)
     python = Checkout.here().interpreter("3.14").executable
     return lambda target: Program(python, ["-P", "-S", str(file), target])
 
@@ -262,3 +275,49 @@ def test_nothing_survives_the_process_that_counts(
     with pytest.raises(CountError, match="exit code 1"):
         count(program("1000"))
     assert not list(tmp_path.glob("duetbench-tmp-*/*"))
+
+
+MAP: Final = (DUMPS / "by-hand.map").read_text("utf-8")
+DUMP: Final = (DUMPS / "by-hand.dump").read_text("utf-8").splitlines()
+HANDLE = Name("handle", "/env/site-packages/web/app.py")
+DUMPED = Name("Model.dump", "/env/site-packages/web/models.py")
+CORE = Name("core", "/env/site-packages/core/core.cpython-314.so")
+
+
+def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that_it_is_in() -> None:
+    stubs = profiling.read_stubs(MAP, Path("/copy"))
+    assert stubs[0x7878040] == Name("main", "src/shop.py")
+    chains = profiling.read_chains(DUMP, stubs, "/env/site-packages")
+    assert chains == {
+        (ROOT,): 5,
+        (ROOT, HANDLE): 120,
+        (ROOT, HANDLE, HANDLE): 8,
+        (ROOT, HANDLE, DUMPED): 36,
+        (ROOT, HANDLE, DUMPED, CORE): 110,
+    }
+
+
+def test_a_dump_that_was_cut_short_is_none() -> None:
+    for short in (DUMP[:-1], [*DUMP[:9], DUMP[-1]]):
+        with pytest.raises(CountError, match="add up to its total"):
+            profiling.read_chains(short, {}, "/env")
+
+
+@pytest.mark.real
+@needs_valgrind
+@pytest.mark.parametrize("python", ["3.14", pytest.param("3.14t", marks=pytest.mark.thorough)])
+def test_entries_are_those_of_the_source(python: str, program: Callable[[str], Program]) -> None:
+    """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""
+    work = program("work")
+    executable = Checkout.here().interpreter(python).executable
+    with profiling.profile(replace(work, python=executable)) as collect:
+        profile = collect()
+    assert {name.file for name in profile.facts} == {work.payload[2]}
+    facts = {name.name: fact for name, fact in profile.facts.items()}
+    assert {name: fact.entries for name, fact in facts.items()} == {
+        "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.2,
+        "Thing.also": 1,
+    }  # fmt: skip
+    for name in ("numbers", "seldom"):
+        assert PAYLOAD.splitlines()[facts[name].line - 1] == f"def {name}():"
+    assert facts.keys() <= {name.name for name in profile.names}

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from pprint import pformat
 from typing import Any
 from wsgiref.validate import validator
 
@@ -9,6 +10,7 @@ import pytest
 
 from duetbench.app.inside import drivers
 from duetbench.app.inside.phases import UnfitError
+from goldens import assert_golden
 
 Message = dict[str, Any]
 Drive = Callable[..., Any]
@@ -89,18 +91,10 @@ def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Drive)
     driver = drive(app, ORDER)
     for _ in range(3):
         driver()
-    first = {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.5"}, "http_version": "1.1",
-        "method": "POST", "scheme": "http", "path": "/café", "raw_path": b"/caf%C3%A9",
-        "query_string": b"gift=1&x=%20", "root_path": "",
-        "headers": {
-            b"host": b"127.0.0.1", b"accept": b"*/*", b"content-length": b"7",
-            b"authorization": b"Bearer 1", b"content-type": b"a/b",
-        },
-        "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 80), "state": {},
-    }  # fmt: skip
-    second = {**first, "path": "/orders", "raw_path": b"/orders", "query_string": b""}
-    assert scopes == [first, second, first]
+    first, second, third = scopes
+    assert_golden("answers/scope.txt", pformat(first))
+    assert second == {**first, "path": "/orders", "raw_path": b"/orders", "query_string": b""}
+    assert third == first
     assert requests == [{"type": "http.request", "body": b"7 of it", "more_body": False}] * 3
 
 

@@ -50,9 +50,7 @@ def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.real
-def test_workers_and_cores(
-    bench: Bench, perform: Perform, servers: list[Session], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_and_cores(bench: Bench, perform: Perform, servers: list[Session]) -> None:
     """Two workers that log nothing: both are met, watched, and pinned as the server is."""
     affinities: dict[int, list[int]] = {}
     real = oha.Generation.over
@@ -62,7 +60,7 @@ def test_workers_and_cores(
         affinities.update({pid: sorted(os.sched_getaffinity(pid)) for pid in pids})
         return real(self)
 
-    monkeypatch.setattr(oha.Generation, "over", over)
+    bench.patch.setattr(oha.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
     case = case.model_copy(update={"workers": 2, "server": "granian", "endpoint": quiet})

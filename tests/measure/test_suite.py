@@ -1,16 +1,19 @@
 """What requests of a project's own tests do, by clients of seven frameworks, on both sides."""
 
+import json
 import os
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+import postgres
 from bench import Bench
 from duetbench.app.project_tests import Suite
 from duetbench.core.change import Cause
@@ -23,7 +26,8 @@ from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity, Operation
 from duetbench.effects.suite import Recording, SuiteEffects
 from duetbench.judge.suites import by_endpoint
-from repos import git, install, work_in, write
+from goldens import assert_said
+from repos import asgi, commit, git, install, work_in, write
 
 _PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
 _PACKAGES: Final = (
@@ -190,34 +194,19 @@ def _compared(pair: tuple[Operation, Operation]) -> Effects:
     return difference.compare(*(operation.did for operation in pair))
 
 
-@pytest.mark.parametrize(
-    ("looks", "kept"),
-    [
-        ([({"a": 1}, {"a": 3})] * 2, {"a"}),
-        ([({"a": 1}, {"a": 3})] * 3, {"a"}),
-        ([({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 5})], {"a"}),  # another cache was cold
-        ([({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 1})], set()),
-        ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 1})], set()),
-        ([({"a": 1}, {"a": 3}), ({"b": 1}, {"b": 3})], set()),
-        ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 5})], set()),  # they meet
-        ([({"a": 1}, {"a": 9}), ({"a": 1}, {"a": 6}), ({"a": 4}, {"a": 9})], set()),  # the clock's
-        ([({"calls": 100}, {"calls": 200}), ({"calls": 120}, {"calls": 220})], {""}),
-        ([({"calls": 100}, {"calls": 107})] * 3, set()),  # in libraries, as threads do it
-        ([({"calls": 9_000, "own": 5}, {"calls": 9_005, "own": 10})] * 3, {"price 5 → 10"}),
-        ([({"calls": 9_000, "own": 5}, {"calls": 9_001, "own": 6})] * 3, set()),  # a new helper
-        ([({"answer": "1"}, {"answer": "2"})] * 2, {"$"}),
-        ([({"answer": "1"}, {"answer": "2"}), ({"answer": "3"}, {"answer": "2"})], set()),
-    ],
-)
-def test_what_another_look_does_not_show_alike_is_left_out(
-    looks: list[tuple[dict[str, Any], dict[str, Any]]], kept: set[str]
-) -> None:
-    seen = [(_operation(**base), _operation(**head)) for base, head in looks]
-    first = seen[0]
-    effects = suite.agreed(_compared(first), seen)
-    assert {effect.text for effect in effects.differ} | {"$" for _ in effects.answers} == kept
-    swapped = suite.agreed(_compared(first[::-1]), [(head, base) for base, head in seen])
-    assert swapped.same == effects.same
+def test_what_another_look_does_not_show_alike_is_left_out() -> None:
+    """As where another cache was cold, both sides meet, the clock decides, or threads call."""
+
+    def kept(looks: str) -> str:
+        sides = [map(json.loads, line.split(" | ")) for line in looks.splitlines()]
+        seen = [(_operation(**base), _operation(**head)) for base, head in sides]
+        effects = suite.agreed(_compared(seen[0]), seen)
+        swapped = suite.agreed(_compared(seen[0][::-1]), [(head, base) for base, head in seen])
+        assert swapped.same == effects.same
+        names = {effect.text or "calls" for effect in effects.differ}
+        return ", ".join(names | {"answer" for _ in effects.answers}) or "nothing"
+
+    assert_said("looks", kept)
 
 
 ROUTED: Final = _operation()
@@ -226,6 +215,26 @@ OTHER: Final = _operation(answer="2")
 RANDOM: Final = (replace(ROUTED, test="test_0[a]"),)  # its parameters are others each time
 _ANY: Final = Suite(Path(), [], Path(), pytest=True, own=())
 _APART: Final = "not compared, since not all runs make them alike: {} of the requests"
+
+
+def _of_looks(
+    patch: pytest.MonkeyPatch,
+    base: Iterable[Sequence[Operation]],
+    head: Iterable[Sequence[Operation]],
+    ends: tuple[str, str] = ("passed", "passed"),
+) -> SuiteEffects:
+    """Compare what each look at each side records, of tests that end like this."""
+    looks = {"base": (iter(base), ends[0]), "head": (iter(head), ends[1])}
+
+    def record(_: Suite, place: Path, *_more: object) -> Recording:
+        made = next(looks[place.name][0])
+        names = {op.test for op in made} or {"test_0"}
+        return Recording(
+            {op.key: op for op in made}, dict.fromkeys(names, looks[place.name][1]), ()
+        )
+
+    patch.setattr(suite, "record", record)
+    return suite.compare(_ANY, Path("base"), Path("head"), _quiet)
 
 
 @pytest.mark.parametrize(
@@ -247,12 +256,7 @@ def test_only_requests_that_are_the_same_ones_are_compared(
     base: Sequence[Operation], head: Sequence[Operation], outcome: str, compared: int,
     notes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    def record(_: Suite, place: Path, *_more: object) -> Recording:
-        made, ended = (base, "passed") if place.name == "base" else (head, outcome)
-        return Recording({op.key: op for op in made}, {op.test: ended for op in made or head}, ())
-
-    monkeypatch.setattr(suite, "record", record)
-    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    seen = _of_looks(monkeypatch, repeat(base), repeat(head), ("passed", outcome))
     assert (len(seen.pairs), seen.notes) == (compared, notes)
     assert seen.broken == ["test_0"] * (outcome == "failed")
 
@@ -265,14 +269,8 @@ def test_a_refusal_that_a_test_asks_for_is_only_different(
     ended: str, status: int, *, broken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Head's test asks for it if the test fails on base, and passes on head."""
-
-    def record(_: Suite, place: Path, *_more: object) -> Recording:
-        refused = _operation(answer="2", status=status)
-        made, outcome = (ROUTED, ended) if place.name == "base" else (refused, "passed")
-        return Recording({made.key: made}, {made.test: outcome}, ())
-
-    monkeypatch.setattr(suite, "record", record)
-    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    refused = (_operation(answer="2", status=status),)
+    seen = _of_looks(monkeypatch, repeat((ROUTED,)), repeat(refused), (ended, "passed"))
     (effects,) = seen.effects.values()
     (answer,) = effects.answers
     assert answer.what == f"head answers status {status} instead of 200"
@@ -282,13 +280,11 @@ def test_a_refusal_that_a_test_asks_for_is_only_different(
 def test_a_random_answer_leads_a_test_no_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = map(str, range(99))
 
-    def record(_: Suite, place: Path, *_more: object) -> Recording:
-        times, end = (1, "failed") if place.name == "base" else (2, "passed")
-        made = _operation(answer=next(texts)), replace(_operation(a=times), number=2)
-        return Recording({op.key: op for op in made}, {"test_0": end}, ())
+    def looks(times: int) -> Iterator[Sequence[Operation]]:
+        while True:
+            yield _operation(answer=next(texts)), replace(_operation(a=times), number=2)
 
-    monkeypatch.setattr(suite, "record", record)
-    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    seen = _of_looks(monkeypatch, looks(1), looks(2), ("failed", "passed"))
     assert len(seen.pairs) == 2
     (row, *_) = by_endpoint(seen.pairs, seen.effects)
     assert [(e.text, e.base, e.head) for e in row.effects.differ] == [("a", 1, 2)]
@@ -297,13 +293,8 @@ def test_a_random_answer_leads_a_test_no_other_way(monkeypatch: pytest.MonkeyPat
 def test_a_request_that_moves_but_is_not_made_again_is_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = iter([(ROUTED, SECOND), (OTHER, SECOND), (SECOND,), (SECOND,)])
-
-    def record(*_: object) -> Recording:
-        return Recording({op.key: op for op in next(looks)}, {"test_0": "passed"}, ())
-
-    monkeypatch.setattr(suite, "record", record)
-    seen = suite.compare(_ANY, Path("base"), Path("head"), _quiet)
+    again = (SECOND,)
+    seen = _of_looks(monkeypatch, [(ROUTED, SECOND), again], [(OTHER, SECOND), again])
     assert (len(seen.pairs), seen.notes) == (1, (_APART.format(1),))
     assert [effects.same for effects in seen.effects.values()] == [True]
 
@@ -340,21 +331,22 @@ async def app(scope, receive, send):
     await send({{"type": "http.response.start", "status": 200, "headers": []}})
     await send({{"type": "http.response.body", "body": b"1"}})
 """
-_TEST: Final = """
+_ASK: Final = """
 import asyncio
 
 import httpx
 import shop
 
 
-async def ask():
+async def ask(method, path, **sent):
     transport = httpx.ASGITransport(shop.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
-        return await client.get("/books/7")
+        return await client.request(method, path, **sent)
 
-
+"""
+_TEST: Final = f"""{_ASK}
 def test_books():
-    assert asyncio.run(ask()).status_code == 200
+    assert asyncio.run(ask("GET", "/books/7")).status_code == 200
 """
 _INDEX: Final = "create index by_author on book (author)"
 _ONE: Final = _APP.format(index=_INDEX, times=1)
@@ -368,16 +360,15 @@ Project = Callable[[dict[str, str]], Path]
 
 
 @pytest.fixture
-def project(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(bench: Bench) -> Project:
     """A function that makes a repository of some files; the environment is this one.
 
     Its pytest loads none of our plugins, which takes longer than the tests themselves, and a second
     look is the last one.
     """
-    assert bench.folder == tmp_path
-    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
-    monkeypatch.setattr(suite, "_LOOKS", suite._LOOKS[:1])
-    return lambda files: work_in(tmp_path / "shop", {**_PLAIN, **files}, monkeypatch)
+    bench.patch.setenv("VIRTUAL_ENV", sys.prefix)
+    bench.patch.setattr(suite, "_LOOKS", suite._LOOKS[:1])
+    return lambda files: work_in(bench.folder / "shop", {**_PLAIN, **files}, bench.patch)
 
 
 def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: Project) -> None:
@@ -400,13 +391,8 @@ def test_without_any_option_a_comparison_is_of_the_tests(bench: Bench, project: 
     (plan,) = (finding for finding in comparison.findings if finding.subject == "plan")
     assert plan.text.startswith("SCAN book instead of SEARCH book USING COVERING INDEX by_author")
     git(root, "checkout", "--quiet", ".")
-    result = bench("compare")
-    assert (result.code, "Nothing to judge: base and head do not differ." in result.out) == (
-        0,
-        True,
-    )
-    result = bench("compare", "--control", "--tests", str(root / "tests"))
-    assert "= same" in result.out
+    assert "Nothing to judge: base and head do not differ." in bench.done("compare")
+    assert "= same" in bench("compare", "--control", "--tests", str(root / "tests")).out
     assert (root / "tests/test_shop.py").exists()  # the copies' tests are replaced, not ours
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
@@ -439,7 +425,7 @@ def test_commands_of_the_environment_are_found(
 def test_a_slow_callback_is_no_effect(project: Project) -> None:
     """A loop in debug mode warns of each; whether one is slow is decided by the machine's load."""
     slow = "    time.sleep(0.2)\n    await asyncio.sleep(0)\n    for author"
-    test = _TEST.replace("ask())", "ask(), debug=True)")
+    test = _TEST.replace('7"))', '7"), debug=True)')
     waits = "import asyncio, time\n" + _ONE.replace("    for author", slow)
     root = project({"shop.py": waits, "tests/test_shop.py": test})
     seen = suite.record(Suite.find(root, ["tests"]), root, _quiet)
@@ -476,39 +462,19 @@ def test_declared_tests_stand_for_an_application(bench: Bench, project: Project)
     assert "no test makes a request" in bench("init", "--tests", "api").err
 
 
-_ORDERS: Final = """
-import json
-
-ITEMS = {"1": 1}
-
-
-async def app(scope, receive, send):
-    if scope["type"] == "http":
-        body, name = (await receive()).get("body"), scope["path"].rpartition("/")[2]
-        known = json.loads(body)["item"] if body else ITEMS.get(name)
-        status = 200 if known else 404
-        await send({"type": "http.response.start", "status": status, "headers": []})
-        await send({"type": "http.response.body", "body": b"%d" % (known or 0)})
-"""
-_OF_ORDERS: Final = """
-import asyncio
-
-import httpx
-import shop
-
-
-async def ask(method, path, **sent):
-    transport = httpx.ASGITransport(shop.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
-        return await client.request(method, path, **sent)
-
-
+_ORDERS: Final = asgi(
+    'import json\n\nITEMS = {"1": 1}\n',
+    """sent, name = (await receive()).get("body"), scope["path"].rpartition("/")[2]
+    known = json.loads(sent)["item"] if sent else ITEMS.get(name)
+    status, body = 200 if known else 404, b"%d" % (known or 0)""",
+)
+_OF_ORDERS: Final = f"""{_ASK}
 def test_orders(monkeypatch):
     monkeypatch.setitem(shop.ITEMS, "seven", 7)
-    assert asyncio.run(ask("GET", "/items/1", params={"q": "a b"})).status_code == 200
+    assert asyncio.run(ask("GET", "/items/1", params={{"q": "a b"}})).status_code == 200
     assert asyncio.run(ask("GET", "/item/seven")).status_code == 200
     assert asyncio.run(ask("GET", "/none")).status_code == 404
-    assert asyncio.run(ask("POST", "/orders", json={"item": 7})).content == b"7"
+    assert asyncio.run(ask("POST", "/orders", json={{"item": 7}})).content == b"7"
 """
 
 
@@ -585,10 +551,8 @@ def fail():
     )
     alone = bench("compare", "--call", "shop.tasks:fail")
     words = "1 of the functions fail on both sides: shop.tasks:fail; on base no call came to an end"
-    assert (
-        alone.code,
-        f"Nothing to judge: {words}; the last words: LookupError" in " ".join(alone.out.split()),
-    ) == (3, True), alone
+    ended = f"Nothing to judge: {words}; the last words: LookupError"
+    assert (alone.code, ended in " ".join(alone.out.split())) == (3, True), alone
     wrong = bench("compare", "--call", "shop.tasks")
     words = "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n"
     assert (wrong.code, wrong.err) == (2, words)
@@ -606,8 +570,7 @@ def test_the_commit_is_found_by_the_tests_of_the_last_one(bench: Bench, project:
     for number, text in enumerate(changes):
         write(root, "shop.py", text)
         write(root, f"tests/test_{number}.py", _TEST)
-        git(root, "add", ".")
-        git(root, "commit", "--quiet", "--message", f"Change {number}")
+        commit(root, f"Change {number}")
     result = bench("bisect", "HEAD~3", "HEAD", "--tests", "tests/test_2.py", "--json")
     assert "Change 0: has the change" in result.err
     cause = Cause.model_validate_json(result.out)
@@ -635,7 +598,7 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
         (test, "passes on base and fails on head"),  # … and where it parts:
         ("shop/GET /books/{}", "/books/7: head answers status 500 instead of 200"),
     }
-    git(root, "commit", "--quiet", "--all", "--message", "Break it")
+    commit(root, "Break it")
     swapped = bench("compare", "HEAD", "HEAD~1", "--tests", "tests")
     assert swapped.code == 0
     assert "1 of the tests fail on base only" in swapped.out
@@ -648,8 +611,7 @@ def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Proje
     """Twice as many turns of a loop are nearly twice as many instructions."""
     task = "def total():\n    return sum(number * number for number in range({turns}))\n"
     root = project({"shop/tasks.py": task.format(turns=3_000), "shop/__init__.py": ""})
-    write(root, "shop/tasks.py", task.format(turns=6_000))
-    git(root, "commit", "--quiet", "--all", "--message", "Do more")
+    commit(root, "Do more", **{"shop/tasks.py": task.format(turns=6_000)})
     words = ("--call", "shop.tasks:total", "--only", "counts", "--limit", "cpu=30%", "-o", "-")
     result = bench("compare", "HEAD~1", "HEAD", *words)
     comparison = Comparison.model_validate_json(result.out)
@@ -658,3 +620,92 @@ def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Proje
     assert counted.ratio == pytest.approx(2, rel=0.025)
     assert counted.limit == 0.3
     assert result.code == 1
+
+
+_DRIVERS: Final = asgi(
+    """
+import os
+
+import asyncpg
+import psycopg
+import psycopg2
+
+URL = os.environ["URL"]
+FIND = "select id from book where title = 'a secret' and author = "
+
+
+async def of_asyncpg():
+    connection = await asyncpg.connect(URL)
+    async with connection.transaction():
+        await connection.fetch(FIND + "$1", 7)
+    await connection.close()
+
+
+async def of_psycopg():
+    async with await psycopg.AsyncConnection.connect(URL) as connection:
+        await connection.execute("insert into book (author) values (%s)", (7,))
+        await (await connection.execute(FIND + "%(who)s", {"who": 7})).fetchall()
+
+
+async def of_psycopg2():
+    connection = psycopg2.connect(URL)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(FIND + "%s", (7,))
+    connection.close()
+""",
+    'body = b"%d" % (await globals()[scope["path"].strip("/")]() is None)',
+)
+_OF_DRIVERS: Final = f"""{_ASK}
+import psycopg
+import pytest
+import schema
+
+
+@pytest.fixture(autouse=True)
+def tables():
+    with psycopg.connect(shop.URL) as connection:
+        connection.execute("drop table if exists book")
+        connection.execute("create table book (id serial primary key, author int, title text)")
+        connection.execute(schema.INDEX)
+
+
+@pytest.mark.parametrize("name", ["of_asyncpg", "of_psycopg", "of_psycopg2"])
+def test_a_driver(name):
+    assert asyncio.run(ask("GET", "/" + name)).status_code == 200
+    with psycopg.connect(shop.URL) as connection:
+        left = connection.execute("select count(*) from pg_prepared_statements").fetchone()
+        written = connection.execute("select count(*) from book").fetchone()
+    assert (left, written) == ((0,), (int(name == "of_psycopg"),))
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.real
+def test_a_dropped_index_is_named_though_no_statement_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By each driver, with the sides swapped; a plan shows no value, and asking leaves nothing."""
+    drivers = ("psycopg[binary]==3.3.9", "psycopg2-binary==2.9.13", "asyncpg==0.32.0")
+    install(tmp_path / "venv", sys.executable, "pytest==9.2.0", "httpx==0.28.1", *drivers)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    for name, made in (("base", _INDEX), ("head", "select 1"), ("copy", _INDEX)):
+        write(tmp_path / name, "shop.py", _DRIVERS)
+        write(tmp_path / name, "schema.py", f"INDEX = {made!r}\n")
+        write(tmp_path / name, "tests/test_shop.py", _OF_DRIVERS)
+    base, head, copy = (tmp_path / name for name in ("base", "head", "copy"))
+    with postgres.server() as server:
+        tests = Suite.find(base, ["tests"], env={"URL": f"{server}/postgres"})
+
+        def plans(before: Path, after: Path) -> set[str]:
+            seen = suite.compare(tests, before, after, _quiet)
+            assert (len(seen.pairs), seen.broken) == (3, [])
+            differ = [effect for effects in seen.effects.values() for effect in effects.differ]
+            assert all(effect.kind == "plan" for effect in differ)
+            return {effect.text for effect in differ}
+
+        by_index = "Bitmap Heap Scan on book; Bitmap Index Scan on by_author"
+        by_all = "Seq Scan on book"
+        statement = "select id from book where title = ? and author = ?"
+        assert plans(base, head) == {f"{by_all} instead of {by_index}: {statement}"}
+        assert plans(head, base) == {f"{by_index} instead of {by_all}: {statement}"}
+        assert plans(base, copy) == set()

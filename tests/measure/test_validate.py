@@ -38,9 +38,8 @@ def case(load: Load = CLOSED, floor: float = 0.010, **changes: Any) -> Case:
     expect = Expectation(
         content_type="text/plain", text=changes.pop("text", "x"), size=changes.pop("size", None)
     )
-    made = make_case("e/x", server="granian", load=load, slots=None, **changes)
-    update = {"floor": floor, "expect": expect}
-    return made.model_copy(update={"endpoint": made.endpoint.model_copy(update=update)})
+    own = {"server": "granian", "slots": None, "endpoint_floor": floor, "endpoint_expect": expect}
+    return make_case("e/x", load=load, **own, **changes)
 
 
 def facts(figures: dict[str, float] | None = None, **changes: Any) -> Facts:

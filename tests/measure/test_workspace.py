@@ -1,16 +1,21 @@
-"""What a launch has for itself: files, variables and commands of its own, and nothing of them told.
+"""What a launch has for itself: files, variables, commands and databases, of which nothing is told.
 
 The application is an ordinary project of somebody's: POST with a token, a data base that a command
 makes, and files that it writes beside itself.
 """
 
 import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import deployed, failures, lives, undisturbed
+from duetbench.app.databases import Database, find
 from duetbench.app.in_process import ending
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.app.workspace import Workspace, forget, secrets
@@ -20,6 +25,7 @@ from duetbench.core.text import hider
 from duetbench.host import paths
 from duetbench.host.ports import free_port
 from duetbench.load import launch
+from goldens import assert_said
 from synthetic import make_case, make_endpoint
 
 SECRET = "s3cret-of-ours"
@@ -91,25 +97,14 @@ def perform(case: Case, testbed: Testbed) -> Launch:
     return outcome
 
 
-@pytest.mark.parametrize(
-    ("value", "text", "shown"),
-    [
-        ('pé"s', 'pé"s pé\\"s p\\u00e9\\"s p%C3%A9%22s', "{X} {X} {X} {X}"),
-        ("first line\nlast", "the first line, the last", "the {X}, the {X}"),
-        ("abcdefgh", "abcd…, abc… abcdef … abcdefg", "{X}…, abc… {X}… abcdefg"),
-        ("abcdefgh", '"…efgh" …fgh …bcdefgh, efgh', '"…{X}"…fgh…{X}, efgh'),
-        ("redis://:p%40ss1@host/0", "p@ss1 p%40ss1 host", "{X} {X} host"),
-        ("pg://shop:shop@host/shop", "shop pg://shop:shop@host/shop", "shop {X}"),
-        ("https://0123456789@sentry.test/7", "test/7 0123456789", "test/7 {X}"),
-        ("host=db password=s3cret", "db s3cret", "db {X}"),
-        ("no", "no", "no"),
-    ],
-)
-def test_private_values_are_hidden_in_all_their_spellings(
-    value: str, text: str, shown: str
-) -> None:
+def test_private_values_are_hidden_in_all_their_spellings() -> None:
     """Also lines, passwords and keys in them, and what a cut left; never users and hosts."""
-    assert hider(secrets({"X": value}))(text) == shown
+
+    def hidden(line: str) -> str:
+        value, text = line.split(" | ")
+        return hider(secrets({"X": value.replace(r"\n", "\n")}))(text)
+
+    assert_said("hidden", hidden)
 
 
 @pytest.mark.real
@@ -200,3 +195,56 @@ def test_the_end_of_an_output_has_no_part_of_a_word() -> None:
         ("abcdefghijklmnopqrstuvwxyz", ""),
     ):
         assert ending(text, 16) == end
+
+
+Find = Callable[..., Database]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Find:
+    (tmp_path / "shop.db").touch()
+    names = {"DB": "shop", "HOST": "db:5432", "FILE": str(tmp_path / "shop.db")}
+    return lambda text, **more: find(text, {**names, **more}, [tmp_path], Path(sys.executable))
+
+
+def test_the_variable_names_the_copy_as_it_named_the_original(
+    database: Find, tmp_path: Path
+) -> None:
+    """What cannot be copied is refused with the reason."""
+
+    def copied(line: str) -> str:
+        text, _, value = line.partition("=")
+        original = database(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
+        assert original.name in {"shop", str(tmp_path / "shop.db")}
+        copy = original.fresh(tmp_path / "launch")
+        (variable,) = copy.variables.values()
+        return variable.replace(copy.name, "COPY")
+
+    assert_said("databases", copied)
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal", "wal, in use"])
+def test_a_file_of_sqlite_stays_as_it_was(mode: str, database: Find, tmp_path: Path) -> None:
+    """Also beside it nothing is left."""
+    file, place = tmp_path / "shop.db", tmp_path / "launch"
+    place.mkdir()
+    with closing(sqlite3.connect(file)) as writer:
+        writer.execute(f"pragma journal_mode = {mode.partition(',')[0]}")
+        writer.execute("create table item (id integer)")
+        writer.execute("insert into item values (7)")
+        writer.commit()
+        if not mode.endswith("in use"):
+            writer.close()
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        original = database("URL", URL="sqlite:///shop.db")
+        copy = original.fresh(place)
+        copy.fill(original)
+        with closing(sqlite3.connect(copy.name)) as reader:
+            assert reader.execute("select id from item").fetchall() == [(7,)]
+            reader.execute("delete from item")
+            reader.commit()
+        copy.drop()
+        after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        assert {name: before[name] for name in after if not name.endswith("-shm")} == {
+            name: data for name, data in after.items() if not name.endswith("-shm")
+        }

@@ -11,6 +11,7 @@ import pytest
 from bare import Programs
 from bench import PROJECT, execute
 from duetbench.counts import counted
+from goldens import assert_golden
 from repos import follow_tutorial
 
 DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
@@ -45,19 +46,8 @@ def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> No
     env |= {"GITHUB_ACTOR": "Ann", "GITHUB_REPOSITORY": "Ann/DuetBench", "REGISTRY": "r.invalid"}
     make = ["make", "--silent", "-C", str(PROJECT), "publish-image", "publish-images"]
     subprocess.run(make, env=env, check=True)
-    name, login = "r.invalid/ann/duetbench", "login --username Ann --password-stdin r.invalid"
-    own = f"{name}:1.2.3-{os.uname().machine}"
-    tags = f"--tag {name}:1.2.3 --tag {name}:latest"
-    assert log.read_text("utf-8").splitlines() == [
-        "build --quiet --tag duetbench .",
-        "secret is s3cret",
-        login,
-        f"tag duetbench {own}",
-        f"push --quiet {own}",
-        "secret is s3cret",
-        login,
-        f"buildx imagetools create {tags} {name}:1.2.3-x86_64 {name}:1.2.3-aarch64",
-    ]
+    text = log.read_text("utf-8").replace(os.uname().machine, "MACHINE", 2)
+    assert_golden("answers/published.txt", text)
 
 
 @pytest.mark.thorough

@@ -31,9 +31,8 @@ OTHERS: Final = ("gunicorn", "hypercorn", "gevent", "packaging")
 
 def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
     threads = 64 if interface == "wsgi" else None
-    case = make_case("x/right", server=server.name, workers=workers, threads=threads)
-    endpoint = case.endpoint.model_copy(update={"interface": interface})
-    return case.model_copy(update={"endpoint": endpoint})
+    how = {"server": server.name, "workers": workers, "threads": threads}
+    return make_case("x/right", endpoint_interface=interface, **how)
 
 
 @pytest.fixture(scope="module")

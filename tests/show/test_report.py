@@ -39,7 +39,7 @@ from duetbench.report import changes, formats
 from duetbench.report.findings import announce, row
 from duetbench.report.html.comparison_page import one_file
 from duetbench.report.report import as_markdown, make_report, print_comparison, print_section
-from goldens import assert_golden
+from goldens import assert_golden, assert_said
 from synthetic import make_case
 
 A, B = "x/a/py3.14", "x/b/py3.14"
@@ -47,21 +47,15 @@ MUCH_WORSE: Final = WORSE.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 
 SMALL: Final = LARGER.model_copy(
     update={"verdict": Verdict.SAME, "ratio": 1.048, "low": 1.046, "high": 1.052}
 )
-SQL: Final = Finding(
-    case="",
-    subject="sql",
-    verdict=Verdict.DIFFERENT,
-    exact=True,
-    base=1,
-    head=21,
-    text="+20 × SELECT title FROM book WHERE author = ?",
-    place="find_book, library.py:17",
-)
+EXACT: Final = Finding(case="", subject="sql", verdict=Verdict.DIFFERENT, exact=True)
+MORE: Final = {
+    "text": "+20 × SELECT title FROM book WHERE author = ?",
+    "place": "find_book, library.py:17",
+}
+SQL: Final = EXACT.model_copy(update={"base": 1, "head": 21, **MORE})
 CALLS: Final = SQL.model_copy(update={"subject": "function", "base": 9, "head": 29, "text": ""})
 SAME_SQL: Final = SQL.model_copy(update={"verdict": Verdict.SAME, "head": 1, "text": ""})
-OTHER: Final = Finding(
-    case="", subject=ANSWER, verdict=Verdict.DIFFERENT, exact=True, text="head answers 0 rows"
-)
+OTHER: Final = EXACT.model_copy(update={"subject": ANSWER, "text": "head answers 0 rows"})
 NEW_STATUS: Final = OTHER.model_copy(update={"verdict": Verdict.WORSE, "text": "status 500"})
 NEW_HEADER: Final = OTHER.model_copy(update={"text": "/b: head answers header x"})
 COUNTED: Final = Finding(
@@ -246,58 +240,24 @@ def test_untrusted_text_stays_text() -> None:
     assert "\x1b" not in printed(actual, 100)
 
 
-REVISIONS: Final = f"duetbench compare {'a' * 12} {'b' * 12}"
+def test_a_command_from_a_file_writes_and_installs_nothing() -> None:
+    def repeat(recorded: str) -> str:
+        return rebuilt(comparison_of(judged_case(A, WORSE), reproduce=recorded)) or "not repeated"
 
-
-@pytest.mark.parametrize(
-    ("recorded", "harmless"),
-    [
-        (AGAIN, True),
-        (f"{REVISIONS} --control --budget 20m", True),
-        (f"{AGAIN}; rm -rf /", False),
-        (AGAIN.replace("--seed 1", "-o /etc/passwd"), False),
-        ("no command at all", False),
-        *((f"duetbench compare --head {words} --seed 1", True) for words in (
-            "server=granian --head env.JIT=1", "python=3.14t --head granian==2.8.7",
-            "arg=--access-log --head arg=--no-ws")),
-        *((f"duetbench compare --head '{word}' --seed 1", False) for word in (
-            "lock=uv.lock@main", "arg=--config=/etc/passwd", "env.PATH=/tmp",
-            "granian==2.8.7 @ https://x", "--why")),
-        (f"{REVISIONS} --app a:b --header 'x-key: {{KEY}}' --with factory", True),
-        *((f"{REVISIONS} --app {words}", False) for words in (
-            "a:b --with packages=../../secrets", "a:b --env LD_PRELOAD=/x",
-            "a:b --before 'curl evil'", "a:b --with after=reboot", "--why")),
-    ],
-)  # fmt: skip
-def test_a_command_from_a_file_writes_and_installs_nothing(recorded: str, harmless: bool) -> None:
-    plain = comparison_of(judged_case(A, WORSE), reproduce=recorded)
-    assert rebuilt(plain) == (recorded if harmless else None)
-    words = ("server=granian", "granian==2.8.7")
+    assert_said("repeated", repeat)
+    plain, words = comparison_of(), ("server=granian", "granian==2.8.7")
     sides = [side.model_copy(update={"kind": "setting"}) for side in (plain.base, plain.head)]
     made = command(sides[0], sides[1].model_copy(update={"words": words}), ("--seed", "1"))
     assert made == "duetbench compare --head server=granian --head granian==2.8.7 --seed 1"
 
 
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "change", "ends", "within"),
-    [
-        (1.0213, 1.0161, 1.0265, "+2.1 %", "+1.6…+2.6 %", "1.6…2.6 %"),
-        (0.9647, 0.9581, 0.9714, "−3.5 %", "−4.2…−2.9 %", "2.9…4.2 %"),
-        (1.0096, 1.0074, 1.0119, "+1.0 %", "+0.7…+1.2 %", "0.7…1.2 %"),
-        (0.884, 0.879, 0.889, "−11.6 %", "−12.1…−11.1 %", "11.1…12.1 %"),
-        (1.0004, 1.0002, 1.0006, "+0.04 %", "+0.02…+0.06 %", "0.02…0.06 %"),
-        (1.01, 0.99, 1.03, "+1.0 %", "−1.0…+3.0 %", "−1.0…+3.0 %"),
-        (2.317, 2.01, 2.67, "2.3×", "2.0…2.7×", "2.0…2.7 times"),
-        (31.5, 27.0, 36.0, "32×", "27…36×", "27…36 times"),
-        (1.05, 1e-18, 1.1e19, "+5 %", *["wider than a factor of 100"] * 2),
-    ],
-)
-def test_a_figure_has_no_more_digits_than_its_interval(
-    ratio: float, low: float, high: float, change: str, ends: str, within: str
-) -> None:
-    figure = Interval(ratio, low, high)
-    assert changes.change(figure) == change
-    assert (changes.ends(figure), changes.within(figure)) == (ends, within)
+def test_a_figure_has_no_more_digits_than_its_interval() -> None:
+    def write(figures: str) -> str:
+        ratio, low, high = map(float, figures.split())
+        figure = Interval(ratio, low, high)
+        return f"{changes.change(figure)}, {changes.ends(figure)}, {changes.within(figure)}"
+
+    assert_said("figures", write)
 
 
 def test_what_only_a_doubling_would_show_is_a_factor() -> None:

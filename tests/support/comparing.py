@@ -10,7 +10,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
-from duetbench.judge.pairs import CaseDuets, Mode
+from duetbench.judge.pairs import CaseDuets
 from goldens import record
 from synthetic import MACHINE, make_case
 
@@ -70,16 +70,12 @@ FIGURES: Final = {
     "service_p50": 0.012,  # of paced loads; a real closed one has none
     "efficiency": 0.9,
 }
-UNSTEADY: Final = Flag(name=FlagName.NOT_STEADY, detail="it still got quicker")
-GROWING: Final = Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request")
-NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
 WRONG: Final = Flag(name=FlagName.WRONG_ANSWER, detail="expected hi, found ho")
 
 
 def busy(name: str, **changes: Any) -> Case:
     """A closed loop that waits for nothing: judged on CPU, throughput and memory."""
-    case = make_case(name, **changes)
-    return case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"floor": 0.0})})
+    return make_case(name, endpoint_floor=0.0, **changes)
 
 
 def paced(name: str) -> Case:
@@ -106,14 +102,6 @@ def duet(
     flags = {"flags_base": tuple(base_flags), "flags_head": tuple(head_flags)}
     fields = {"case": case, "order": 0, "head_first": False, "seconds": 8.0}
     return Duet(**{**fields, **flags, **figures, **more})
-
-
-def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:
-    """The samples of a case, taken one by one."""
-    samples = CaseDuets(case, mode)
-    for sample in duets:
-        samples.add(sample)
-    return samples
 
 
 def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Finding]:

@@ -3,15 +3,22 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bare import Programs
+from bare import QUIET, Programs
 from bench import PROJECT, make_checkout
+from duetbench.app import revisions
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
 from duetbench.host import command, paths
+from duetbench.judge import preparation
+from duetbench.judge.pairs import Sides
+from duetbench.judge.preparation import Scope
 from tiny_index import wheel
 
 ASGI: Final = """
@@ -138,6 +145,13 @@ def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> 
     patch.delenv("DUETBENCH_ROOT")
     patch.chdir(root)
     return root
+
+
+@contextmanager
+def prepared(project: Subject, words: Contrast, *, loaded: bool = True) -> Iterator[Sides]:
+    """Both sides of a comparison, as copies; without `loaded` nothing of them is loaded."""
+    with revisions.copies() as copies:
+        yield preparation.prepare(project, words, Scope((), QUIET, copies, loaded=loaded))
 
 
 def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:

@@ -33,9 +33,12 @@ MACHINE = Machine.model_validate(record("machine"))
 
 
 def make_case(case_id: str, **changes: Any) -> Case:
+    """A case; of its endpoint some fields may be others, too, `endpoint_floor` among them."""
     experiment, name = [*case_id.split("/"), "endpoint"][:2]
     fields, python = record("case"), "3.14t" if "py3.14t" in case_id else "3.14"
     fields["endpoint"] |= {"name": name, "path": f"/{name}"}
+    for key in [key for key in changes if key.startswith("endpoint_")]:
+        fields["endpoint"][key.removeprefix("endpoint_")] = changes.pop(key)
     return Case(**{**fields, "id": case_id, "experiment": experiment, "python": python, **changes})
 
 
@@ -46,17 +49,9 @@ def make_endpoint(**changes: Any) -> Endpoint:
 
 def make_testbed(apps: Path = Path("/")) -> Testbed:
     """A testbed with what calculations on a case need, and nothing that can be started."""
-    nowhere = Path("/")
-    return Testbed(
-        subject=Checkout(apps),
-        oha=nowhere,
-        machine=MACHINE,
-        pythons={},
-        interpreters={},
-        stacks={},
-        logs=nowhere,
-        inherited={},
-    )
+    keys = ("pythons", "interpreters", "stacks", "inherited")
+    empty: dict[str, Any] = {key: {} for key in keys}
+    return Testbed(Checkout(apps), oha=Path("/"), logs=Path("/"), machine=MACHINE, **empty)
 
 
 def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> Launch:

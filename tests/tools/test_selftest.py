@@ -12,7 +12,7 @@ import pytest
 
 import selftest
 from bench import PROJECT
-from comparing import CPU, comparison_of, duet, judged_case
+from comparing import CPU, comparison_of, duet, judged_case, measured
 from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
@@ -29,16 +29,9 @@ MEMORY: Final = "pss_steady"
 def said(metric: str, log: float, *, moved: bool = True) -> Finding:
     """A change with an interval of ±0.01, on the log scale, called by its direction."""
     called = Verdict.WORSE if log > 0 else Verdict.BETTER
-    return Finding(
-        case="",
-        subject=metric,
-        limit=0.02,
-        verdict=called if moved else Verdict.UNKNOWN,
-        ratio=math.exp(log),
-        low=math.exp(log - 0.01),
-        high=math.exp(log + 0.01),
-        detectable=0.01,
-    )
+    ratio, low, high = (math.exp(log + away) for away in (0.0, -0.01, 0.01))
+    verdict = called if moved else Verdict.UNKNOWN
+    return measured(verdict, ratio, low, high, subject=metric, detectable=0.01)
 
 
 def made(sign: int, *actual: Finding, count: float | None = None) -> tuple[int, Comparison]:

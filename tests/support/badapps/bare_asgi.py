@@ -11,13 +11,9 @@ Handler = Callable[["App"], Awaitable[Answer]]
 
 
 class App:
-    """Serves the handlers by path, and counts requests.
+    """Serves the handlers by path; counts requests, and those that have no answer yet.
 
-    Attributes:
-        served: Requests so far.
-        in_flight: Requests that have no answer yet.
-        port: Port that requests come in at.
-        joined: When the newest connection had its first request (s, monotonic).
+    `port` is where they come in, `joined` when the newest connection had its first one (monotonic).
     """
 
     def __init__(

@@ -70,16 +70,5 @@ async def quicken(app: App) -> Answer:
     return 200, "right"
 
 
-app = App(
-    {
-        "/truthful": truthful,
-        "/strained": strained,
-        "/hasty": hasty,
-        "/inside": inside,
-        "/uneven": uneven,
-        "/ragged": ragged,
-        "/mask": mask,
-        "/keep": keep,
-        "/quicken": quicken,
-    }
-)
+LIARS = truthful, strained, hasty, inside, uneven, ragged, mask, keep, quicken
+app = App({f"/{liar.__name__}": liar for liar in LIARS})
