@@ -145,7 +145,7 @@ def test_an_application_is_measured_without_a_checkout(
     result = installed.run("duetbench", "doctor")
     assert (result.returncode, result.stderr) == (1, "")
     oha = target.configuration(PROJECT).oha.version
-    assert f"oha {oha} is not installed: run `duetbench setup`" in result.stdout
+    assert f"oha {oha}: it is not there: run `duetbench setup`" in result.stdout
     assert "Not ready to measure: oha" in result.stdout
     assert not re.search("CPython 3|Stacks|make setup", result.stdout)
     borrow_cache(tmp_path / "cache", monkeypatch)

@@ -56,15 +56,14 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) ->
 
 
 def find_oha(spec: OhaSpec) -> Path:
-    """Find the load generator that set-up installed. Starts no process.
+    """Find the load generator that set-up installed, and that is right; SetupError: there is none.
 
-    Raises SetupError if it is not installed yet.
+    Starts no process.
     """
-    program = oha_place(spec) / "bin" / "oha"
-    if cache.facts(oha_place(spec)) is None or not program.is_file():
-        raise SetupError(f"oha {spec.version} is not installed: run `duetbench setup`")
+    if fault := oha_fault(spec):
+        raise SetupError(f"oha {spec.version}: {fault}: run `duetbench setup`")
     cache.touch(oha_place(spec))
-    return program
+    return oha_place(spec) / "bin" / "oha"
 
 
 def oha_place(spec: OhaSpec) -> Path:

@@ -24,9 +24,8 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     """
     first, spec = machine.core_times(), configuration(paths.project_root()).oha
     try:
-        program, fault = tools.find_oha(spec), tools.oha_fault(spec)
-        origin = f"{tools.oha_origin(program)}; {program}"
-        oha = f"wrong; {fault}" if fault else f"{spec.version}, {origin}"
+        program, fault = tools.find_oha(spec), ""
+        oha = f"{spec.version}, {tools.oha_origin(program)}; {program}"
     except SetupError as error:
         fault = oha = str(error)
     busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself

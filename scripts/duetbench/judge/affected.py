@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from duetbench.app import revisions
 from duetbench.app.declarations import read_pyproject
@@ -255,11 +255,15 @@ def _outline(file: Path) -> dict[tuple[str, str], int]:
 
 
 def _metadata(root: Path) -> str:
-    """Dump a project's metadata without its version and requirements, whose packages count."""
-    metadata = _other_keys(root)
+    """Dump a project's metadata without its version, requirements (packages count), or our keys."""
+    try:
+        metadata = read_pyproject(root)
+    except DeclarationError:
+        metadata = {}
     left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
     project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
-    all_ = {**metadata, "project": project, "dependency-groups": {}}
+    tools = {name: table for name, table in metadata.get("tool", {}).items() if name != "duetbench"}
+    all_ = {**metadata, "project": project, "dependency-groups": {}, "tool": tools}
     return json.dumps(all_, default=str, sort_keys=True)
 
 
@@ -286,13 +290,3 @@ class _Cutter(ast.NodeTransformer):
         text, line = self.functions.get(around + name, ("", node.lineno))
         self.functions[around + name] = f"{text}\n{ast.dump(node)}", line
         return None
-
-
-def _other_keys(root: Path) -> dict[str, Any]:
-    """The content of a `pyproject.toml`, if it is valid, except `[tool.duetbench]`."""
-    try:
-        project = read_pyproject(root)
-    except DeclarationError:
-        project = {}
-    tools = {name: table for name, table in project.get("tool", {}).items() if name != "duetbench"}
-    return {**project, "tool": tools}
