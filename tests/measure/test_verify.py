@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -16,23 +16,11 @@ from goldens import assert_said
 from synthetic import make_case, make_endpoint
 from tiny_http import Answer, serving
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"count": {"type": "integer", "minimum": 1}},
-    "required": ["count"],
-}
+HELLO: Final = Expectation(content_type="text/plain", text="hello")
 
 
-def text(pattern: str = "hello") -> Expectation:
-    return Expectation(content_type="text/plain", text=pattern)
-
-
-def document(**expected: Any) -> Expectation:
-    return Expectation(content_type="application/json", **expected)
-
-
-def endpoint(expect: Expectation | None = None, **changes: Any) -> Endpoint:
-    return make_endpoint(**{"path": "/x", "expect": expect or text(), **changes})
+def endpoint(expect: Expectation = HELLO, **changes: Any) -> Endpoint:
+    return make_endpoint(**{"path": "/x", "expect": expect, **changes})
 
 
 def test_a_wrong_answer_says_what_was_expected_and_found() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bare import QUIET
-from bench import Bench, Done, Once, failures, launches, undisturbed
+from bench import Bench, Once, failures, launches, undisturbed
 from duetbench.app import deployment, target_locks
 from duetbench.app.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
 from duetbench.app.subject import Subject
@@ -42,16 +42,6 @@ def others(once: Once) -> Path:
     return once("servers", lambda folder: install(folder / "venv", python, *OTHERS)) / "venv"
 
 
-def run(bench: Bench, environment: Path, app: str, *words: str) -> Done:
-    """Run an application in an environment, with words of `--with`."""
-    if not (root := bench.folder / "both").is_dir():
-        project = '[project]\nname = "both"\nversion = "1"\ndependencies = []\n'
-        work_in(root, {"both.py": BOTH, "pyproject.toml": project}, bench.patch)
-    bench.patch.setenv("VIRTUAL_ENV", str(environment))
-    more = (part for word in words for part in ("--with", word))
-    return bench("run", "--app", app, "--seconds", "0.6", *more, "--json")
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("app", "server", "more"),
@@ -74,11 +64,14 @@ def test_servers_of_no_stack_of_ours_are_measured(
         f"workers = 5\ndef when_ready(server):\n    open({str(hook)!r}, 'w').write("
         "f'{server.num_workers} {server.cfg.control_socket_disable}')\n"
     )
-    if server == "gunicorn":
-        more = [*more, f"arg=--config={file}"]
+    project = '[project]\nname = "both"\nversion = "1"\ndependencies = []\n'
+    work_in(bench.folder / "both", {"both.py": BOTH, "pyproject.toml": project}, bench.patch)
+    bench.patch.setenv("VIRTUAL_ENV", str(others))
+    words = [f"server={server}", *more, *[f"arg=--config={file}"] * (server == "gunicorn")]
+    options = [part for word in words for part in ("--with", word)]
 
     def perform() -> Launch:
-        result = run(bench, others, app, f"server={server}", *more)
+        result = bench("run", "--app", app, "--seconds", "0.6", *options, "--json")
         ((launch,),) = launches(Run.model_validate_json(result.out)).values()
         return launch
 

@@ -23,7 +23,6 @@ from repos import borrow_cache, write
 from synthetic import make_endpoint
 
 OWN = ".".join(platform.python_version_tuple()[:2])
-FORM = "application/x-www-form-urlencoded"
 KEYS = """\
 [project]
 name = "shop"
