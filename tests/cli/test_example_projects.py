@@ -15,6 +15,7 @@ from duetbench.core.model import Launch, Run
 from duetbench.host import result_files
 from repos import TUTORIAL, asgi, borrow_cache, commit, follow_tutorial, git, keep, uv
 
+pytestmark = pytest.mark.real
 SECRET = "not-to-be-recorded"
 SHOP = shlex.split(
     "--app shop.main:app --path /items/7 --with connections=8"
@@ -90,7 +91,6 @@ def measured(bench: Bench) -> tuple[Run, Launch]:
     return run, launch
 
 
-@pytest.mark.real
 def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     """FastAPI, SQLAlchemy, uv.lock, settings from the environment: no file is written.
 
@@ -122,7 +122,6 @@ def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.real
 def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> None:
     """One opens a file, the other makes 600 calls, the rest nothing, and one of those fails."""
     root = laid_out(bench, "bare")
@@ -148,7 +147,6 @@ def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> No
 
 
 @pytest.mark.long
-@pytest.mark.real
 def test_the_tutorial_finds_what_it_says(bench: Bench) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""
     (output,) = re.findall(r"```text\n(GET .*?)```", TUTORIAL, re.DOTALL)
@@ -208,7 +206,6 @@ LOGGED_IN = asgi(
 
 
 @pytest.mark.long
-@pytest.mark.real
 def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     """Each process has its own token and session; the answer tells both, and a log the token."""
     root = laid_out(bench, "bare")
@@ -237,7 +234,6 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     assert all(map(_is_log, telling("Qp[a-z0-9]+Zp", bench, root)))
 
 
-@pytest.mark.real
 def test_private_values_are_told_nowhere(bench: Bench) -> None:
     """Whatever an application does with them. Logs may tell them, to their user."""
     root = laid_out(bench, "bare")

@@ -20,6 +20,7 @@ from observatory.matrix.checkout import Checkout, lock_stacks
 from repos import borrow_cache, commit, git, make_repository, make_tiny, write, write_all
 from tiny_index import Index
 
+pytestmark = pytest.mark.real
 JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
 
@@ -47,7 +48,6 @@ def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sid
     return sides.prepare(Checkout(root), Contrast((base, head)), scope)
 
 
-@pytest.mark.real
 def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
     repository: Path, cache: Path
 ) -> None:
@@ -109,7 +109,6 @@ def left_main(root: Path) -> str:
     return preparation.where_left_main(root, revisions.working(root)).commit
 
 
-@pytest.mark.real
 def test_base_is_where_head_left_main(repository: Path) -> None:
     root = repository
     left = git(root, "rev-parse", "HEAD")
@@ -156,7 +155,6 @@ SAME: Final = [(JSON, JSON), (TWO, TWO)]
 Pair: TypeAlias = tuple[str, str]
 
 
-@pytest.mark.real
 @pytest.mark.parametrize(
     ("words", "pairs", "reason"),
     [
@@ -193,7 +191,6 @@ def test_ways_to_serve_are_compared_on_the_same_files(
         assert ("JIT" in base.env, head.env["JIT"], served[0].alike) == (False, "1", False)
 
 
-@pytest.mark.real
 def test_what_names_no_sides_is_refused(repository: Path, tmp_path: Path) -> None:
     def prepare(words: str) -> str:
         return str(named(repository, words.split(", "), want(tmp_path, f"{JSON}*")))
@@ -227,7 +224,6 @@ def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> 
     return root
 
 
-@pytest.mark.real
 def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, tmp_path: Path) -> None:
     """One package in another version moves nothing else."""
     lock, as_of = Checkout.here().lock_file("one").read_bytes(), "as-of=2026-01-31"
@@ -262,7 +258,6 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, tmp_path: 
             named(tiny, ("", pin), want(tmp_path))
 
 
-@pytest.mark.real
 def test_a_repository_without_a_commit_is_copied_whole(tmp_path: Path) -> None:
     """Whoever has just begun has files, and no commit yet."""
     write_all(tmp_path / "new", {"uv.lock": "", "backend/web.py": "app = None"})
