@@ -36,25 +36,18 @@ def test_a_count_is_judged_with_a_fixed_resolution(
     ("base", "head", "verdict", "interval"),
     [
         # The same code grows alike on both sides: rounds of one differ by 0.7 %, and this is all.
-        ((1e5, 1.004e5, 1.007e5), (1e5, 1.004e5, 1.007e5), Verdict.SAME,
-         "−0.1…+0.1 %"),
-        ((3e5, 3e5, 3e5), (2.007e5, 2.007e5, 2.007e5), Verdict.BETTER,
-         "−33.2…−33.0 %"),
-        ((1e5, 1e5, 1e5), (2.5e5, 2.5e5, 2.5e5), Verdict.WORSE,
-         "2.50…2.50×"),
+        ((1e5, 1.004e5, 1.007e5), (1e5, 1.004e5, 1.007e5), Verdict.SAME, "−0.1…+0.1 %"),
+        ((3e5, 3e5, 3e5), (2.007e5, 2.007e5, 2.007e5), Verdict.BETTER, "−33.2…−33.0 %"),
+        ((1e5, 1e5, 1e5), (2.5e5, 2.5e5, 2.5e5), Verdict.WORSE, "2.50…2.50×"),
         # Differences 0, 0.04 and −0.04 %: t of 2 degrees is 4.30, so ±0.0994 %: below 0.1 %.
-        ((1e5, 1e5, 1e5), (1e5, 1.0004e5, 0.9996e5), Verdict.SAME,
-         "−0.1…+0.1 %"),
+        ((1e5, 1e5, 1e5), (1e5, 1.0004e5, 0.9996e5), Verdict.SAME, "−0.1…+0.1 %"),
         # Differences 0, 0.5 and −0.5 %: ±1.24 %, and five times that between processes.
-        ((1e5, 1e5, 1e5), (1e5, 1.005e5, 0.995e5), Verdict.UNKNOWN,
-         "−5.9…+6.2 %"),
-        ((1e5, 1e5, 1e5), (1.1e5, 1.1044e5, 1.0956e5), Verdict.WORSE,
-         "+4…+16 %"),
+        ((1e5, 1e5, 1e5), (1e5, 1.005e5, 0.995e5), Verdict.UNKNOWN, "−5.9…+6.2 %"),
+        ((1e5, 1e5, 1e5), (1.1e5, 1.1044e5, 1.0956e5), Verdict.WORSE, "+4…+16 %"),
         # What draws the same numbers on both sides is not exact for that.
-        ((1e5, 1.02e5, 1.04e5), (1e5, 1.02e5, 1.04e5), Verdict.UNKNOWN,
-         "−3.8…+3.9 %"),
+        ((1e5, 1.02e5, 1.04e5), (1e5, 1.02e5, 1.04e5), Verdict.UNKNOWN, "−3.8…+3.9 %"),
     ],
-)  # fmt: skip
+)
 def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
     base: tuple[float, ...], head: tuple[float, ...], verdict: Verdict, interval: str
 ) -> None:

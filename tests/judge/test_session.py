@@ -72,8 +72,7 @@ def saved(folder: Path) -> Comparison:
         ({}, NAMES[:1], {"seen": Observations(endless={ONE: "it did not end"})}, INSTRUCTIONS,
          {ONE: UNKNOWN}, 0, ""),
         # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
-        ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3,
-         ""),
+        ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3, ""),
         # A budget without time for three duets, of 3.65 s each, is not spent.
         ({}, NAMES[:1], {"seconds": 5.0}, CPU, {ONE: UNKNOWN}, 3, ""),
         # Whoever cannot be measured leaves the time to the others.

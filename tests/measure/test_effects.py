@@ -233,8 +233,7 @@ KEPT: Final = {
     "tidied by a library": (DATABASE, CURSORS, "none", 0, 17, ""),
     "beside that": (f"{DATABASE}\nKEPT = []", f"{CURSORS}\nKEPT.append(bytes(100))", "constant",
                     133, 160, "    KEPT.append(bytes(100))"),
-    "memory of others": ("KEPT = []", REUSED, "constant", DICT, 1.05 * DICT + 9,
-                         None),
+    "memory of others": ("KEPT = []", REUSED, "constant", DICT, 1.05 * DICT + 9, None),
     "given back": ("KEPT = []", TABLE, "none", 0, 17, ""),
 }  # fmt: skip
 
