@@ -98,7 +98,7 @@ def test_an_argument_that_duetbench_depends_on_is_refused() -> None:
     def fault(words: str) -> str:
         server, word = words.split()
         case = case_for(SERVERS[server], "asgi").model_copy(update={"server_args": ("--zz", word)})
-        return " ".join(misfit(case) or ("none",))
+        return " ".join(map(str, misfit(case) or ("none",)))
 
     assert_said("arguments", fault)
 
