@@ -4,7 +4,7 @@
 interpreter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +16,7 @@ from duetbench.app.interpreters import Interpreter
 from duetbench.app.servers import blocks
 from duetbench.app.stacks import Stack
 from duetbench.app.target import AS_DECLARED, FOLDER, STACK, Configuration, Setting, Target
-from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, Plan
+from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load
 
 _COMPARED: Final = (
     FILE, ".python-version", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock",
@@ -203,15 +203,3 @@ class Subject:
             floor=0.0,
         )
         return request_lines.read(line, self.repository, like)
-
-
-def make_plan(cases: Sequence[Case], launches: int | None, seconds: float | None = None) -> Plan:
-    """Plan launches of some cases, by default one of each.
-
-    Launches give absolute figures; duets show what moved. `seconds` replaces the declared duration
-    of the loads.
-    """
-    if seconds is not None:
-        own = {"duration": seconds}
-        cases = [c.model_copy(update={"load": c.load.model_copy(update=own)}) for c in cases]
-    return Plan(profile="quick", launches=launches or 1, seed=1, cases=tuple(cases))

@@ -32,10 +32,10 @@ SelectOption = Annotated[
 ]
 
 LaunchesOption = Annotated[
-    int | None,
+    int,
     Parameter(
         metavar="N",
-        help="Server starts per case (1); 3 give verdicts.",
+        help="Server starts per case; 3 give verdicts.",
         validator=validators.Number(gte=1),
     ),
 ]

@@ -7,7 +7,6 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from duetbench.app.deployment import deployed
-from duetbench.app.subject import make_plan
 from duetbench.cli.options import (
     DECLARED,
     JsonOption,
@@ -23,7 +22,7 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
-from duetbench.core.model import Run, Status
+from duetbench.core.model import Plan, Run, Status
 from duetbench.host.console import STANDARD, Console, Narrator, write_summary
 from duetbench.load import runner
 from duetbench.report.run import as_markdown, print_cases, texts_of
@@ -31,7 +30,7 @@ from duetbench.report.run import as_markdown, print_cases, texts_of
 
 def run_command(
     *,
-    launches: LaunchesOption = None,
+    launches: LaunchesOption = 1,
     seconds: Annotated[float | None, Parameter(validator=validators.Number(gte=0.5))] = None,
     output: ReportsOption = (),
     as_json: JsonOption = False,
@@ -55,7 +54,12 @@ def run_command(
     project = with_options(repository(console), options)
     narrator = Narrator(console)
     with machine(wait, console), deployed(project, narrator) as subject:
-        plan = make_plan(subject.cases(), launches, seconds=seconds)
+        longer = {"duration": seconds} if seconds else {}
+        cases = (
+            case.model_copy(update={"load": case.load.model_copy(update=longer)})
+            for case in subject.cases()
+        )
+        plan = Plan(profile="quick", launches=launches, seed=1, cases=tuple(cases))
         try:
             run, path = runner.launch_all(plan, subject, project.results, console)
         except NothingMeasuredError as problem:

@@ -86,7 +86,7 @@ def measure_command(
     *,
     profile: ProfileOption = "quick",
     select: SelectOption = (),
-    launches: LaunchesOption = None,
+    launches: LaunchesOption = 1,
     results: ResultsOption = None,
     file: Annotated[Path | None, _PLAN] = None,
 ) -> int:

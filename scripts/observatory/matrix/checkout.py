@@ -16,7 +16,7 @@ from duetbench.app.case_names import CaseName
 from duetbench.app.declarations import read_pyproject, read_toml, validate
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
-from duetbench.app.subject import Subject, make_plan
+from duetbench.app.subject import Subject
 from duetbench.app.target import AS_DECLARED, Setting
 from duetbench.core.errors import DuetbenchError, HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
@@ -138,10 +138,10 @@ class Checkout(Subject):
             for case in (e.cases_with(profile, *own) if any(own) else e.cases[profile])
         )
 
-    def plan(self, select: Sequence[str] = (), launches: int | None = None, seed: int = 1) -> Plan:
+    def plan(self, select: Sequence[str] = (), launches: int = 1, seed: int = 1) -> Plan:
         """Choose the cases of its profile that match a glob, or all; raises as `select`."""
-        made = make_plan(case_names.select(self.cases(), select), launches)
-        return made.model_copy(update={"profile": self.profile, "seed": seed})
+        cases = case_names.select(self.cases(), select)
+        return Plan(profile=self.profile, launches=launches, seed=seed, cases=cases)
 
     def folder(self, case: Case) -> Path:
         return self.code / case.experiment
