@@ -96,12 +96,14 @@ def test_a_start_has_what_its_import_takes(
         few, many = actual.base, actual.head
         starts[0].add(actual)
         starts[1].add(actual.model_copy(update={"base": many, "head": few}))
-        assert many["import_time"] / few["import_time"] == pytest.approx(3, rel=0.25)
         assert many["start_cpu"] - few["start_cpu"] == pytest.approx(0.4, rel=0.5)
         assert many["start_cpu"] > many["import_time"] >= 0.6
         assert many["start_time"] >= 0.6 + 0.3
         assert many["pss_start"] - few["pss_start"] == pytest.approx(30e6, rel=0.2)
     # A busy machine holds up any of them, but hardly all.
+    assert sorted(duet.head["import_time"] / duet.base["import_time"] for duet in starts[0].all)[
+        1
+    ] == pytest.approx(3, rel=0.25)
     assert sorted(
         SIDES, key=lambda side: min(getattr(duet, side)["start_time"] for duet in starts[0].all)
     ) == ["base", "head"]
