@@ -54,7 +54,7 @@ def make_group(name: str, purpose: str, table: Table, package: str = __package__
         help_formatter=Help(),
         usage="",
         help_flags="--help",
-        version_flags=(),
+        version_flags="--version",
         default_parameter=Parameter(
             negative=(), allow_repeating=True, show_default=lambda value: value or None
         ),
@@ -62,8 +62,8 @@ def make_group(name: str, purpose: str, table: Table, package: str = __package__
         print_error=False,
         result_action="return_value",
     )
-    group["--help"].show = False
+    group["--help"].show = group["--version"].show = False
     for verb, (module, _) in table.items():
         # A list of commands imports none of them.
-        group.command(f"{package}.{module}:{verb}_command", name=verb, show=False)
+        group.command(f"{package}.{module}:{verb}_command", name=verb, show=False, version_flags=())
     return group
