@@ -104,19 +104,16 @@ def test_a_night_and_what_is_published_of_it(
         assert "Run Main Measure against the anchor" in night.text
         assert "Run Main Measure inside the process" not in night.text
 
-        # Without Pages its job says so, and the rest goes on: an issue. With it, the site is first.
+        # Without Pages its job says so.
         stage.variables["STANDIN_NO_PAGES"] = "1"
         outcome = stage.act("publish.yml", "schedule", SCHEDULED)
         assert outcome.results == {"detect": "success", "site": "failure"}, outcome.text
         assert "Get Pages site failed" in outcome.text
-        (issue,) = stage.github.issues
-        assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
         del stage.variables["STANDIN_NO_PAGES"]
         outcome = stage.act("publish.yml", "schedule", SCHEDULED)
         assert outcome.results == dict.fromkeys(("detect", "site"), "success"), outcome.text
-        assert stage.github.issues == [issue]
         site = stage.folder / "pages" / str(outcome.number)
-        for page in ("", f"c/{CHANGE.id}/", "sides/", "docs/"):
+        for page in ("", "p/alpha/1.0/", "sides/", "docs/"):
             assert (site / page / "index.html").is_file(), page
         assert 'href="./docs/"' in (site / "index.html").read_text("utf-8")
         assert git(stage.remote, "ls-tree", "--name-only", "gh-pages") == "results"

@@ -18,7 +18,6 @@ VERBS: Final[Table] = {
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "findings": ("site", "Answer each experiment's question from the reference runs."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
-    "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "comment": ("github", "Comment on a pull request with what the started comparison found."),
     "sandbox": ("github", "Run a command where untrusted code may run."),

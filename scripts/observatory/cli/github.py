@@ -1,4 +1,4 @@
-"""What workflows call: for artifacts, the sandbox, answers to requests, an issue per change."""
+"""What workflows call: for artifacts, the sandbox, and answers to requests."""
 
 import os
 from datetime import UTC, datetime
@@ -15,10 +15,9 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Run, StackRecord
 from duetbench.host import files, paths, result_files
 from duetbench.host.console import Console, write_summary
-from observatory.cli.options import ResultsOption, report
-from observatory.github import incoming, issues, requests, sandbox
+from observatory.cli.options import report
+from observatory.github import incoming, requests, sandbox
 from observatory.matrix.checkout import Checkout
-from observatory.show.site.site import Site
 from observatory.store import kinds
 from observatory.store.change import Candidates
 from observatory.store.night import NightPlan, missing
@@ -134,27 +133,6 @@ def comment_command() -> None:
         write_summary(body)
     if problem:
         raise problem
-
-
-def announce_command(*, results: ResultsOption = None) -> int:
-    """Open an issue per confirmed change, and close it with the change.
-
-    $ observatory announce
-
-    Each open change of results/changes/ gets an issue, once; if somebody closes it, it stays
-    closed. Links lead to the repository's GitHub Pages. A call opens ten at most, of the newest
-    changes, and the next one continues.
-
-    Needs GITHUB_TOKEN with issues: write. Exit code 0: done. 1: a record cannot be read. 4: GitHub
-    could not be reached.
-    """
-    checkout = Checkout.here()
-    site = Site(checkout.root, (results or checkout.results).absolute())
-    records, problems = site.changes, site.problems
-    with GitHub(os.environ) as github:
-        lines = issues.keep(github, records, _site(github), site.quotes)
-    report([*lines, *problems] or ["no news"], "### Changes")
-    return 1 if problems else 0
 
 
 def _site(github: GitHub) -> str:

@@ -151,7 +151,7 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
 def _require_concluded(value: Change, candidate: Change) -> None:
     """Refuse what no comparison of a candidate says: ArtifactError.
 
-    Its series, packages and releases become pages and issues, and the first release a command that
+    Its series, packages and releases become pages, and the first release a command that
     readers copy. What moved is known from the candidate, not from the evidence beside it.
     """
     for name in _OF_CANDIDATES:

@@ -79,7 +79,6 @@ def _below(folder: str, name: str) -> str:
 
 experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
-change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
 package = partial(_below, PACKAGES)
 

@@ -264,12 +264,6 @@ def quotes(
     return {quote.key: quote for quote in ordered}
 
 
-def quote_of(record: Change, known: Mapping[Key, ReleaseEffect]) -> ReleaseEffect | None:
-    """Return the quote of the release that a change names first; None: it is not known."""
-    keys = ((release.package, release.version) for release in record.releases)
-    return next((known[key] for key in keys if key in known), None)
-
-
 def _choose(candidates: Sequence[ReleaseEffect]) -> ReleaseEffect:
     """Choose one of a release's measurements, by its narrowest interval on each case."""
     narrowest: dict[tuple[str, str], ReleaseEffect] = {}

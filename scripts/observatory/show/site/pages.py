@@ -21,7 +21,6 @@ from observatory.show import addresses, quoting
 from observatory.show.site import story, trends
 from observatory.show.site.site import Context, Page, Site
 from observatory.show.site.words import utc
-from observatory.store.change import Change
 from observatory.store.points import order
 from observatory.trend.releases import START, Key, ReleaseEffect
 
@@ -108,9 +107,6 @@ def _sides(site: Site) -> Context:
 def releases(site: Site) -> Iterator[Page]:
     """List all releases, a page for each package, and one for each release that did something."""
     yield site.page(addresses.PACKAGES, "Releases", "packages", partial(_releases, site))
-    for change in site.changes:  # issues link these
-        make = partial(_change, site, change)
-        yield site.page(addresses.change(change.id), change.id, "moved", make)
     for name in site.packages:
         yield site.page(addresses.package(name), name, "package", partial(_package, site, name))
     for quote in site.quotes.values():
@@ -127,11 +123,6 @@ def _releases(site: Site) -> Context:
         "judged": Counter(package for package, _ in site.judged),
         "since": min(measured, default=None),
     }
-
-
-def _change(site: Site, change: Change) -> Context:
-    title = quoting.finding_of(change, site.quotes)
-    return {"title": title, "description": f"{title}.", "to": site.story(change)}
 
 
 def _package(site: Site, name: str) -> Context:

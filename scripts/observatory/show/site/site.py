@@ -24,7 +24,7 @@ from observatory.show.site.words import fill
 from observatory.store import asv_results, kinds
 from observatory.store.change import Change
 from observatory.store.points import Points
-from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quote_of, quotes
+from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quotes
 from observatory.trend.table import Table, tables
 
 V = TypeVar("V")
@@ -194,8 +194,9 @@ class Site:
         return {name: (addresses.raw(at, name), path) for name, (at, path) in files.items()}
 
     def quote(self, record: Change) -> ReleaseEffect | None:
-        """Return the quoted size of the release that a change names first."""
-        return quote_of(record, self.quotes)
+        """Return the quoted size of the release that a change names first; None: it has none."""
+        keys = ((release.package, release.version) for release in record.releases)
+        return next((self.quotes[key] for key in keys if key in self.quotes), None)
 
     def story(self, record: Change) -> str:
         """Return where a change is told: by its release, or else by its case."""
