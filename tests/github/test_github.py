@@ -2,13 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from bench import Done
 from comparing import WORSE, comparison_of, judged_case
-from duetbench.ci import comments
+from duetbench.ci import actions, comments
 from duetbench.ci.api import GitHub, ServiceError
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import UsageError
@@ -95,6 +96,17 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
         GitHub({**ENVIRONMENT, **changes})
     assert sentence in str(caught.value)
     assert TOKEN not in repr(GitHub(ENVIRONMENT))
+
+
+def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
+    value = "one\nEND\nsecret=two\nevil<<END\nthree"
+    actions.outputs({"night": value})
+    head, *middle, tail = (tmp_path / "out").read_text().splitlines()
+    fence = head.removeprefix("night<<")
+    assert (tail, "\n".join(middle)) == (fence, value)
+    assert fence not in value
 
 
 RUN: Final = "https://github.com/owner/name/actions/runs/7"

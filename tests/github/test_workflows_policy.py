@@ -24,7 +24,7 @@ ACTIONS: Final = {
     for path in (*GITHUB.glob("actions/*/*"), PROJECT / "action.yml")
 }
 
-OURS: Final = {("bench.yml", "run"), ("shard.yml", "run"), ("publish.yml", "confirm")}
+OURS: Final = {("bench.yml", "run"), ("machine.yml", "run"), ("publish.yml", "confirm")}
 """The only jobs that our own machines take."""
 
 TAKEN: Final = {"schedule", "workflow_dispatch", "workflow_run", "workflow_call"}
@@ -36,9 +36,9 @@ HARMLESS: Final = {
 }
 """What our machines run outside of the sandbox: nothing of others' packages or commits."""
 
-CHECKED_OUT: Final = {"", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
+CHECKED_OUT: Final = {"", "${{ needs.stack.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
 CALLED: Final = "${{ inputs.commit }}"
-HANDED: Final = re.compile(r"\$\{\{ (needs\.\w+\.outputs\.artifact|inputs\.plan) \}\}")
+HANDED: Final = re.compile(r"\$\{\{ needs\.\w+\.outputs\.artifact \}\}")
 
 
 def jobs() -> Iterator[Any]:

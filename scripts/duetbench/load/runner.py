@@ -44,17 +44,16 @@ def launch_all(
     results: Path,
     console: Console,
     *,
-    begin: Callable[[Run], Run] = lambda run: run,
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
-    `begin` completes the header of the run. `missing` are cases that cannot be launched, with the
-    reason. Missing environments are made. Raises as `execute`.
+    `missing` are cases that cannot be launched, with the reason. Missing environments are made.
+    Raises as `execute`.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
     testbed = assemble(subject, attainable, paths.state_dir() / "logs", Narrator(console))
-    start = begin(header(plan, testbed, subject.repository))
+    start = header(plan, testbed, subject.repository)
     files.require_room(results)
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)

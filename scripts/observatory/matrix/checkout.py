@@ -35,11 +35,8 @@ from observatory.store.points import Name
 
 
 class Settings(Frozen):
-    """How nights share the work out, and what they lock."""
+    """What nights lock."""
 
-    fleet: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="Machine's id → globs of the cases that it measures."
-    )
     cooldown_days: int = Field(
         default=3,
         ge=0,

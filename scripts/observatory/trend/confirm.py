@@ -116,7 +116,7 @@ def confirm(
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds`, and search for their causes; save and return them.
 
-    Also returns why others are left: without time for all, as after a backfill of years, the
+    Also returns why others are left: without time for all, as after years were measured, the
     weakest.
 
     Raises:
