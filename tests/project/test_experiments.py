@@ -199,8 +199,8 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores() -> None:
     }
 
 
-PUBLISHED = load_published(PROJECT)
 EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
+PUBLISHED = {name: each for name, each in load_published(PROJECT).items() if name in EXPERIMENTS}
 
 
 def cases_of(experiment: str) -> dict[str, Case]:

@@ -170,7 +170,7 @@ class Published(Frozen):
 
 
 def load_published(root: Path) -> dict[str, Published]:
-    """Read what experiments ask (`experiment.toml`) and their sources say (`published.toml`).
+    """Read what experiments ask and their sources say, of servers and inside the process.
 
     Raises DeclarationError if a file is not TOML, or has an invalid value.
     """
@@ -182,12 +182,6 @@ def load_published(root: Path) -> dict[str, Published]:
         table = {**asked, "url": url, **(read_toml(source) if source.exists() else {})}
         keys = "only the documented keys: results/README.md"
         by_name[path.parent.name] = validate(Published, table, str(source), keys=keys)
-    return by_name
-
-
-def with_suites(root: Path) -> dict[str, Published]:
-    """Read that of all experiments, in process or not; raises as `load_published`."""
-    by_name = load_published(root)
     for path in sorted((root / "benchmarks").glob("*.toml")):
         name = f"benchmarks/{path.name}"
         suite = validate(InProcess, read_toml(path, name), name, keys="only documented keys")

@@ -17,7 +17,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import RunSummary, summarise
-from observatory.matrix.published import Published, with_suites
+from observatory.matrix.published import Published, load_published
 from observatory.show import addresses, experiments
 from observatory.show.experiments import Section
 from observatory.show.site.words import fill
@@ -113,7 +113,7 @@ class Site:
 
     @cached_property
     def published(self) -> Mapping[str, Published]:
-        return with_suites(self.root)
+        return load_published(self.root)
 
     @cached_property
     def points(self) -> Sequence[Points]:
