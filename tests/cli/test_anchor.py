@@ -15,7 +15,6 @@ from observatory.github import incoming
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.points import Points
-from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
 from tiny_index import Index
 
@@ -35,9 +34,7 @@ class Scene:
     def anchored(self, name: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        facts = (
-            f'name = "{name}"\ncommit = "{tip}"\nsince = 2026-11-23\nprotocol = {DUET_PROTOCOL}\n'
-        )
+        facts = f'name = "{name}"\ncommit = "{tip}"\nsince = 2026-11-23\n'
         commit(self.root, f"Anchor {name}", **{"apps/anchor.toml": facts})
         return tip
 
@@ -85,14 +82,6 @@ def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
     lacking = {item.case: item.reason for item in made.missing}
     assert lacking == dict.fromkeys((f"{case}/two" for case in CASES), "the anchor lacks it")
-
-    # One whose duets were others is refused.
-    old, log = Checkout(scene.root).anchor_file.read_text(), [*scene.instruments.duet_log]
-    other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
-    commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
-    result = scene.measure()
-    assert (result.code, "needs version 99" in result.err) == (4, True), result
-    assert scene.instruments.duet_log == log
 
 
 @pytest.mark.real

@@ -54,7 +54,6 @@ class Anchor(Frozen):
     name: Name
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     since: date
-    protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,6 @@ from observatory.matrix.checkout import Anchor, Checkout
 from observatory.matrix.sides import beside_anchor, of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
-DUET_PROTOCOL: Final = 2
-"""Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
-between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
-
 REASON: Final = 1000  # characters of a reason for which a case has no point
 
 RANGE: Final = 0.5
@@ -270,12 +266,6 @@ def measure(
         InterruptedRun: The points under way are lost, but for what `keep` got.
     """
     anchor = checkout.anchor
-    if anchor.protocol != DUET_PROTOCOL:
-        raise SetupError(
-            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor "
-            "in apps/anchor.toml"
-        )
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         scope = Scope(tuple(select), reporter, copies)
