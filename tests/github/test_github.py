@@ -110,7 +110,7 @@ def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 RUN: Final = "https://github.com/owner/name/actions/runs/7"
-WORDS: Final = "https://owner.github.io/name/docs/glossary/"
+WORDS: Final = "https://github.com/owner/name/blob/HEAD/docs/glossary.md"
 QUEUED: Final = requests.queued(HEAD, RUN)
 
 

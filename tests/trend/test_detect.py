@@ -22,7 +22,7 @@ from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, StackState
 from observatory.store.change import Step as Candidate
 from observatory.store.points import Points
-from observatory.trend.candidates import detect, figures_of, of_table, present, steps
+from observatory.trend.candidates import detect, figures_of, of_table, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
@@ -348,19 +348,6 @@ def test_the_command_finds_hands_on_and_closes(step: Step) -> None:
     assert result.code == 0, result
     assert f"other candidates wait for {MACHINE}" in result.err
     assert "no candidate on this machine" in result.out
-
-
-def test_a_machine_that_has_left_is_not_waited_for() -> None:
-    """A week after its last night; by the nights of the others, whatever the clock says."""
-    made = table({"x/a": [1.0] * 16}, ["1"] * 16)
-    tables = [
-        Table("", "A", tuple(night.model_copy(update={"machine": named}) for night in nights))
-        for name, number in (("same", 16), ("week", 9), ("away", 8))
-        for named in [made.machine.model_copy(update={"id": name})]
-        for nights in [made.files[:number]]
-    ]
-    assert present(tables) == {"same", "week"}
-    assert present([]) == set()
 
 
 E = 0.01

@@ -46,8 +46,7 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     for record in undone:
         files.save(results, record)
     files.write(output, detected)
-    concerned = {candidate.series.machine for candidate in detected.candidates}
-    machines = sorted(concerned & candidates.present(dated))
+    machines = sorted({candidate.series.machine for candidate in detected.candidates})
     actions.outputs({"machines": json.dumps(machines)})
     lines = [f"closed: {record.id}: {record.note}" for record in undone]
     for candidate in detected.candidates:

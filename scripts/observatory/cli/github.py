@@ -125,17 +125,11 @@ def comment_command() -> None:
         try:
             sent, _ = archives.fetch(github, github.run_id, _COMPARISON)
             text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
-            body = comments.sign(text, head, url, f"{_site(github)}docs/glossary/")
+            words = f"{url.partition('/actions/')[0]}/blob/HEAD/docs/glossary.md"
+            body = comments.sign(text, head, url, words)
         except ArtifactError as error:
             problem, body = error, requests.failed(head, url, str(error))
         Console().say(comments.publish(github, int(inputs["pr"]), comments.KIND, body))
         write_summary(body)
     if problem:
         raise problem
-
-
-def _site(github: GitHub) -> str:
-    """Return the address of GitHub Pages, which leads to a domain of one's own, too."""
-    owner, _, name = github.repository.lower().partition("/")
-    home = f"{owner}.github.io"
-    return f"https://{home}/" if name == home else f"https://{home}/{name}/"

@@ -11,7 +11,7 @@ first of these changes and the one after the last.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain, product
 from typing import Any, Final
 
@@ -24,9 +24,6 @@ from observatory.store.change import Candidates, Change, SeriesName, StackState,
 from observatory.store.points import NORMAL
 from observatory.trend.levels import rises
 from observatory.trend.table import Table
-
-AWAY: Final = timedelta(days=7)
-"""A machine has left if its newest night is older than that of any other by more than this."""
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
@@ -56,16 +53,6 @@ def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates
             new.append(candidate.model_copy(update={"tries": tries}))
     new.sort(key=lambda candidate: (-candidate.steps[0].strength, candidate.id))
     return Candidates(candidates=tuple(new), known=known)
-
-
-def present(tables: Sequence[Table]) -> frozenset[str]:
-    """Return the machines that still measure.
-
-    A step on a machine that has left cannot be confirmed: the job would wait for it every night.
-    """
-    newest = {table.machine.id: table.newest.started for table in tables}
-    last = max(newest.values(), default=None)
-    return frozenset(name for name, when in newest.items() if last and last - when <= AWAY)
 
 
 def of_table(table: Table) -> Iterator[Change]:
