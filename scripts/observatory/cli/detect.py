@@ -27,7 +27,7 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     $ observatory detect --output candidates.json
 
     Searches each machine's ratios to the anchor in the results. Steps near a change of their stack
-    are candidates: one per change of a stack. Changes that were undone are closed there.
+    are candidates: one per change of a stack.
 
     Args:
         output: Write the candidates.
@@ -36,19 +36,16 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     problems = list[str]()
     every = tables(kinds.read_all(Points, results, problems))
     dated = [table for table in every if not table.package]
-    known = sorted(kinds.read_all(Change, results, problems), key=lambda each: each.when)
+    known = kinds.read_all(Change, results, problems)
     if not dated:
         problems.append("there are no points against an anchor, and nothing else is searched")
     for problem in problems:
         errors().say(f"note: {problem}")
     detected = candidates.detect(dated, known)
-    undone = confirm.close(known)
-    for record in undone:
-        files.save(results, record)
     files.write(output, detected)
     machines = sorted({candidate.series.machine for candidate in detected.candidates})
     actions.outputs({"machines": json.dumps(machines)})
-    lines = [f"closed: {record.id}: {record.note}" for record in undone]
+    lines = list[str]()
     for candidate in detected.candidates:
         moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
         series = f"{len(candidate.steps)} series on {candidate.series.machine}"

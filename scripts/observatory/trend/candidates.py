@@ -9,6 +9,7 @@ scatter. Steps that share a possible cause are one candidate. It lies between th
 first of these changes and the one after the last.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from duetbench.core.comparison import row as metric_row
 from duetbench.core.metrics import CPU, JUDGED
 from duetbench.core.model import Verdict
 from duetbench.host import cache
+from duetbench.judge.statistics import direction
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
 from observatory.trend.levels import rises
@@ -179,3 +181,29 @@ def _span(change: Change) -> tuple[str, str]:
     """
     base, head = change.base.as_of or change.before_run, change.head.as_of or change.after_run
     return (base or "~").replace("-", ""), (head or "").replace("-", "")
+
+
+def close(records: Sequence[Change]) -> list[Change]:
+    """Return changes, oldest first, with those closed that a later one of their series undid.
+
+    A change is undone when both together leave the series no worse than before, within the metric's
+    limit.
+    """
+
+    def settle(record: Change) -> Change:
+        metric = record.series.metric
+        undone = (
+            later.id
+            for later in records
+            if record.status == "open" and later.when > record.when
+            if (later.series, later.measured_on) == (record.series, record.measured_on)
+            for log in [math.log(record.ratio * later.ratio)]
+            if direction(metric, log) is not Verdict.WORSE
+            or abs(log) <= math.log1p(metric_row(metric).limit)
+        )
+        if (by := next(undone, None)) is None:
+            return record
+        note = f"{record.note} Undone by the change {by}.".lstrip()
+        return record.model_copy(update={"status": "closed", "note": note})
+
+    return [*map(settle, records)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app.setting import Contrast
-from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Release, row
+from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Release
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
@@ -24,7 +24,6 @@ from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import resolve_stack
-from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, StackState
 
@@ -214,29 +213,3 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "note": "" if worse else IMPROVED,
         }
     )
-
-
-def close(records: Sequence[Change]) -> tuple[Change, ...]:
-    """Close open changes that a later one of the same series undid; return their new states.
-
-    A change is undone when both together leave the series no worse than before, within the metric's
-    limit.
-    """
-    closed = []
-    for record in records:
-        undone = (
-            later.id
-            for later in records
-            if record.status == "open" and later.confirmed and later.when > record.when
-            if (later.series, later.measured_on) == (record.series, record.measured_on)
-            if not _is_worse(record.series.metric, math.log(record.ratio * later.ratio))
-        )
-        if by := next(undone, None):
-            note = f"{record.note} Undone by the change {by}.".lstrip()
-            closed.append(record.model_copy(update={"status": "closed", "note": note}))
-    return tuple(closed)
-
-
-def _is_worse(metric: str, log: float) -> bool:
-    """Return whether a figure became worse by more than its limit."""
-    return direction(metric, log) is Verdict.WORSE and abs(log) > math.log1p(row(metric).limit)

@@ -24,6 +24,7 @@ from observatory.show.site.words import fill
 from observatory.store import asv_results, kinds
 from observatory.store.change import Change
 from observatory.store.points import Points
+from observatory.trend.candidates import close
 from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quotes
 from observatory.trend.table import Table, tables
 
@@ -136,10 +137,10 @@ class Site:
 
     @cached_property
     def changes(self) -> Sequence[Change]:
-        """Confirmed changes, newest first."""
+        """Confirmed changes, newest first; those that were undone are closed."""
         known = kinds.read_all(Change, self.results, self.broken)
         confirmed = (change for change in known if change.confirmed)
-        return sorted(confirmed, key=lambda change: (change.when, change.id), reverse=True)
+        return close(sorted(confirmed, key=lambda change: (change.when, change.id)))[::-1]
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
