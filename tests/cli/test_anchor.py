@@ -34,7 +34,7 @@ class Scene:
     def anchored(self, name: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        facts = f'name = "{name}"\ncommit = "{tip}"\nsince = 2026-11-23\n'
+        facts = f'name = "{name}"\ncommit = "{tip}"\n'
         commit(self.root, f"Anchor {name}", **{"apps/anchor.toml": facts})
         return tip
 
