@@ -4,7 +4,7 @@ import glob
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from observatory.show.site import story, trends
 from observatory.show.site.site import Context, Page, Site
 from observatory.show.site.words import utc
 from observatory.store.points import order
-from observatory.trend.releases import START, Key, ReleaseEffect
+from observatory.trend.releases import START, ReleaseEffect
 
 _YEAR: Final = timedelta(days=366)
 _DRAWN: Final = 10  # releases of the newest year that the first page draws
@@ -177,7 +177,6 @@ def _front(site: Site) -> Context:
     chart, finding = trends.year(site, case, site.cases[case][0]) if case else (None, "")
     worse = (c for c in site.changes if c.status == "open" and c.verdict is Verdict.WORSE)
     return {
-        "cards": cards(site, year),
         "nights": max((table.files for table in trend), key=len, default=()),
         "last": max(times, default=0),
         "chart": chart,
@@ -188,26 +187,6 @@ def _front(site: Site) -> Context:
         "story": story,
         "problems": site.problems,
     }
-
-
-def cards(site: Site, year: Sequence[ReleaseEffect]) -> list[tuple[str, ReleaseEffect]]:
-    """Choose the releases that the page begins with: newest, worst still open, best.
-
-    A release stands on one card only; a card without a release is left out.
-    """
-    large = [quote for quote in year if quote.reaches_limit] or year
-    still = (site.quote(change) for change in site.changes if change.status == "open")
-    worse = [quote for quote in still if quote and quote.verdict is Verdict.WORSE]
-    better = [quote for quote in large if quote.verdict is Verdict.BETTER]
-    chosen: dict[Key, tuple[str, ReleaseEffect]] = {}
-    for title, quotes in (
-        ("Newest", sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True)),
-        ("Worst, still there", sorted(worse, key=lambda quote: -quote.size)),
-        ("Best for requests this year", sorted(better, key=lambda q: (*q.rank, -q.size))),
-    ):
-        if quote := next((quote for quote in quotes if quote.key not in chosen), None):
-            chosen[quote.key] = title, quote
-    return list(chosen.values())
 
 
 def headline_case(site: Site) -> str:
