@@ -13,7 +13,7 @@ import pytest
 
 from comparing import FIGURES
 from duetbench.ci import archives, proposals
-from duetbench.core.change import Cause, Commit
+from duetbench.core.change import Cause, Commit, Share
 from duetbench.core.comparison import Comparison, Missing, PackageChange, Release
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Run
@@ -269,9 +269,14 @@ JUMP: Final = Release(package="gunicorn", version="9.1", previous="9.0")
 FORGED: Final = PackageChange(stack="current", package="fastapi", base="1", head="99")
 LATER: Final = Release(package="fastapi", version="99", previous="1")
 ELSEWHERE: Final = altered(_RECORD.series, case="own/page")
-(SHARE,) = _RECORD.shares
+(SHARE,) = _RECORD.cause.shares
 NAMELESS: Final = altered(SHARE, releases=())
 COMMITTED: Final = altered(NAMELESS, commits=(Commit(id="0" * 40, subject="x"),))
+
+
+def blaming(*shares: Share) -> Change:
+    """Our record with another cause."""
+    return altered(_RECORD, cause=Cause(shares=shares))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -286,14 +291,12 @@ COMMITTED: Final = altered(NAMELESS, commits=(Commit(id="0" * 40, subject="x"),)
         ("when: expected", (_EVIDENCE, altered(_RECORD, when=NOW))),
         ("'own/page', which is no series", (_EVIDENCE, altered(_RECORD, series=ELSEWHERE))),
         ("'own/page', which is no series", (_EVIDENCE, altered(_RECORD, unplayed=(ELSEWHERE,)))),
-        ("'gunicorn' as a cause", (_EVIDENCE, altered(_RECORD, culprit=JUMP, shares=()))),
+        ("'gunicorn' as a cause", (_EVIDENCE, blaming(altered(SHARE, releases=(JUMP,))))),
         # What moved is not what the evidence says, which comes from there, too.
         ("'fastapi' as a cause", (altered(_EVIDENCE, packages=(*_EVIDENCE.packages, FORGED)),
-                                  altered(_RECORD, culprit=LATER, shares=()))),
-        # Readers copy a command with the first release.
-        ("first release: expected fastapi", (_EVIDENCE, altered(_RECORD, culprit=JUMP))),
-        ("that is no release", (_EVIDENCE, altered(_RECORD, shares=(SHARE, COMMITTED)))),
-        ("that is no release", (_EVIDENCE, altered(_RECORD, shares=(NAMELESS,)))),
+                                  blaming(altered(SHARE, releases=(LATER,))))),
+        ("that is no release", (_EVIDENCE, blaming(SHARE, COMMITTED))),
+        ("that is no release", (_EVIDENCE, blaming(NAMELESS))),
     ],
 )  # fmt: skip
 def test_a_record_that_does_not_belong_is_refused(reason: str, sent: tuple[Artefact, ...]) -> None:

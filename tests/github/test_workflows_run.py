@@ -25,6 +25,7 @@ from acting import (
 )
 from bench import PROJECT
 from duetbench.cli import init
+from duetbench.core.change import Cause
 from duetbench.core.comparison import PackageChange, Release
 from duetbench.core.errors import HistoryError
 from duetbench.host import files
@@ -32,7 +33,7 @@ from duetbench.host.git import ask, ask_or_none
 from fake_github import BOT, run_of_pull
 from observatory.store.change import SeriesName
 from repos import asgi, commit, git, keep, protect, write, write_all
-from synthetic import change_record
+from synthetic import change_record, share
 
 SCHEDULED: Final = {"schedule": "41 9 * * *"}
 TRIED: Final = "short/one"
@@ -46,7 +47,16 @@ CHANGE: Final = change_record(
     id="20261101-alpha",
     series=SeriesName(machine="xeon-2c-000000", case=TRIED, metric="server_cpu_per_request"),
     packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
-    culprit=Release(package="alpha", version="1.0", previous="0.9"),
+    cause=Cause(
+        shares=(
+            share(
+                Release(package="alpha", version="1.0", previous="0.9"),
+                low=1.02,
+                ratio=1.03,
+                high=1.04,
+            ),
+        )
+    ),
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from bench import make_checkout
 from comparing import BETTER, OPEN, SAME, comparison_of, judged_case, measured
+from duetbench.core.change import Cause
 from duetbench.core.comparison import INSTRUCTIONS, Comparison, PackageChange
 from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import CPU
@@ -99,7 +100,7 @@ def recorded(status: str, ratio: float, night: int, case: str = "x/a") -> Change
         high=ratio * 1.01,
         verdict=Verdict.WORSE if ratio > 1 else Verdict.BETTER,
         packages=(),
-        culprit=None,
+        cause=Cause(),
     )
 
 
@@ -218,13 +219,12 @@ def test_what_the_duets_see_too_becomes_a_record() -> None:
     assert {item.case for item in record.unplayed} == {"x/unplayed"}
     assert (record.ratio, record.low, record.high) == (1.05, 1.045, 1.055)
     assert record.evidence == comparison.id
-    assert record.culprit is not None
-    assert (record.culprit.package, record.culprit.version) == ("granian", "2")
+    assert [str(release) for release in record.releases] == ["granian 1 → 2"]
     assert "confirmed by 16 duets" in record.method
     both = {"packages": moves("granian", "uvicorn")}
     faster = comparison_of(judged_case("x/a", BETTER))
     record = conclude(candidate_of(("x/a", 0.95)).model_copy(update=both), faster)
-    assert (record.confirmed, record.culprit, record.verdict) == (True, None, Verdict.BETTER)
+    assert (record.confirmed, record.releases, record.verdict) == (True, (), Verdict.BETTER)
     assert (record.status, record.note) == ("closed", IMPROVED)
 
 
@@ -297,9 +297,9 @@ def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
         now[0] += 150.0
         return comparison
 
-    def search(change: Change, seconds: float) -> Change:
+    def search(change: Change, seconds: float) -> Cause:
         searched.append((change.id, seconds))
-        return change.model_copy(update={"suspects": ("a",), "unsettled": "no time"})
+        return Cause(suspects=("a",), reason="no time")
 
     ids = ("one-gone", "two", "three", "four")
     candidates = [
@@ -324,7 +324,7 @@ def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
         [alone], lambda *_: comparison, 100.0, tmp_path,
         log=lambda _: None, search=lambda *_: pytest.fail("its release is known"),
     )  # fmt: skip
-    assert known.culprit is not None
+    assert known.releases
 
 
 @pytest.mark.long

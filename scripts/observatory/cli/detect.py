@@ -99,6 +99,6 @@ def confirm_command(
 def _sentence(record: Change) -> str:
     if not record.confirmed:
         return f"{record.id}: not confirmed ({record.verdict}): {record.note}"
-    causes = ", ".join(map(str, record.releases)) or record.unsettled or "not searched for"
+    causes = ", ".join(map(str, record.releases)) or record.cause.reason or "not searched for"
     more = f"{len(record.others)} more series; not measured: {len(record.unplayed)}"
     return f"{record.id}: {quoting.sentence(record)}, and {more}; cause: {causes}"

@@ -160,8 +160,8 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
 def _require_concluded(value: Change, candidate: Change) -> None:
     """Refuse what no comparison of a candidate says: ArtifactError.
 
-    Its series, packages and releases become pages, and the first release a command that
-    readers copy. What moved is known from the candidate, not from the evidence beside it.
+    Its series, packages and releases become pages, and a command that readers copy. What moved is
+    known from the candidate, not from the evidence beside it.
     """
     for name in _OF_CANDIDATES:
         require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
@@ -169,10 +169,9 @@ def _require_concluded(value: Change, candidate: Change) -> None:
     series |= {item for step in candidate.steps for item in (step.series, step.series.judged)}
     for other in {*value.all_series, *value.unplayed} - series:
         raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
-    if any(share.commits or not share.releases for share in value.shares):
+    if any(share.commits or not share.releases for share in value.cause.shares):
         raise ArtifactError("a share of the cause that is no release")
-    require("first release", next(iter(value.releases), None), value.culprit)
-    require_moved(value.releases, value.suspects, candidate.packages)
+    require_moved(value.releases, value.cause.suspects, candidate.packages)
 
 
 def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:

@@ -26,12 +26,12 @@ def sentence(record: Change) -> str:
 
 def cause(record: Change) -> str:
     """Name the releases behind a change, each with its share; empty while they are unknown."""
-    several = len(record.shares) > 1
+    several = len(record.cause.shares) > 1
     names = (
         share.names + (f": {changes.change(share.interval)}" if several else "")
-        for share in record.shares
+        for share in record.cause.shares
     )
-    return ", ".join(names) or str(record.culprit or "")
+    return ", ".join(names)
 
 
 def explanations(changes: Iterable[Change]) -> list[tuple[AttributionText, str]]:

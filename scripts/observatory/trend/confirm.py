@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.app.setting import Contrast
+from duetbench.core.change import Cause, Share
 from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Release
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
@@ -40,8 +41,8 @@ IMPROVED: Final = "An improvement: there is nothing to do."
 Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within the given seconds."""
 
-Search = Callable[[Change, float], Change]
-"""Returns a change with the releases behind it, as far as they are found in the given seconds."""
+Search = Callable[[Change, float], Cause]
+"""Finds the releases behind a change, as far as they are found in the given seconds."""
 
 CONFIRMING: Final = 0.5
 """Share of a candidate's time for its comparison; the rest is for the search."""
@@ -110,7 +111,7 @@ def confirm(
     results: Path,
     *,
     log: Callable[[str], None],
-    search: Search = lambda change, _seconds: change,
+    search: Search = lambda _change, _seconds: Cause(),
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds`, and search for their causes; save and return them.
@@ -141,9 +142,10 @@ def confirm(
         concluded = conclude(candidate, comparison)
         files.save(results, comparison)
         files.save(results, concluded)
-        if concluded.status == "open" and concluded.culprit is None:
+        if concluded.status == "open" and not concluded.releases:
             try:
-                concluded = search(concluded, max(0.0, began + share - clock()))
+                cause = search(concluded, max(0.0, began + share - clock()))
+                concluded = concluded.model_copy(update={"cause": cause})
             except (HistoryError, SetupError, UsageError) as problem:
                 log(f"{candidate.id}: its cause was not searched for: {problem}")
             files.save(results, concluded)
@@ -190,7 +192,14 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     series, worse = main.series.judged, finding.verdict is Verdict.WORSE
     moved = dict.fromkeys(step.series.judged for step, _ in confirmed)
     measured = {case.case.id for case in comparison.cases}
-    only = candidate.packages[0] if len(candidate.packages) == 1 else None
+    shares = [
+        Share(
+            releases=(Release(package=only.package, version=only.head, previous=only.base),),
+            findings=(finding,),
+        )
+        for only in candidate.packages
+        if only.head and len(candidate.packages) == 1
+    ]
     return candidate.model_copy(
         update={
             **{name: getattr(finding, name) for name in ("ratio", "low", "high", "verdict")},
@@ -200,9 +209,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in measured),
             "steps": (),
             "tries": 0,
-            "culprit": Release(package=only.package, version=only.head, previous=only.base)
-            if only and only.head
-            else None,
+            "cause": Cause(shares=shares),
             "evidence": comparison.id,
             "why": comparison.why,
             "method": (

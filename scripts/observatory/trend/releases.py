@@ -278,12 +278,11 @@ def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iter
     """Quote what changes say of their releases."""
     for record in changes:
         on = record.series
-        parts = [(share.releases, share.interval) for share in record.shares]
-        whole = [((record.culprit,), record.interval)] if record.culprit else []
-        for releases, ratio in parts or whole:
-            for release in releases:
+        for share in record.cause.shares:
+            for release in share.releases:
                 key = (release.package, release.version)
-                others = (other for other in releases if other != release)
+                others = (other for other in share.releases if other != release)
+                ratio = share.interval
                 yield ReleaseEffect(
                     *key, release.previous, days.get(key, record.when), record.measured_on,
                     on.case, on.metric, ratio, direction(on.metric, math.log(ratio.estimate)),
