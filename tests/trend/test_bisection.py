@@ -296,10 +296,7 @@ def test_what_is_not_found_is_suspected_with_the_reason(
     cause = world.search("releases", packages, ["duets"])
     assert [named(share) for share in cause.shares] == shares
     assert (" ".join(cause.suspects), cause.reason) == (suspects, reason)
-    record = change_record(cause=cause, packages=())
-    assert bool(record.releases) is bool(shares)
-    sentence = f"The cause is among {', '.join(cause.suspects)}: {reason}."
-    assert record.remarks == sentence * bool(reason)
+    assert bool(change_record(cause=cause, packages=()).releases) is bool(shares)
 
 
 def ends_with(*items: int) -> Callable[[set[int]], bool]:

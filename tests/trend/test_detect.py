@@ -314,7 +314,7 @@ def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
     assert shares == [41.25, 55.0, 45.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
     assert searched == [("two", 0.0)], "the comparison took longer than its 110 s"
-    assert judged[0].remarks == "The cause is among a: no time."
+    assert judged[0].cause == Cause(suspects=("a",), reason="no time")
     assert [(item.id, item.confirmed) for item in judged] == [("two", True), ("three", False)]
     assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda item: item.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"

@@ -11,6 +11,7 @@ from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.host import files, machine, result_files
 from duetbench.host.console import Console, errors
 from duetbench.judge.duet_loop import Reporter
+from duetbench.report.cause import cause_lines
 from observatory.cli.options import OUTPUT, ResultsOption, report
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
@@ -97,8 +98,6 @@ def confirm_command(
 
 
 def _sentence(record: Change) -> str:
-    if not record.confirmed:
-        return f"{record.id}: not confirmed ({record.verdict}): {record.note}"
-    causes = ", ".join(map(str, record.releases)) or record.cause.reason or "not searched for"
-    more = f"{len(record.others)} more series; not measured: {len(record.unplayed)}"
-    return f"{record.id}: {quoting.sentence(record)}, and {more}; cause: {causes}"
+    causes = "; ".join(cause_lines(record.cause)) or "not searched for"
+    said = f"{quoting.sentence(record)}; cause: {causes}" if record.confirmed else record.note
+    return f"{record.id}: {record.status}: {said}"

@@ -24,16 +24,6 @@ def sentence(record: Change) -> str:
     return f"{what} {changes.movement(record.series.metric, record.interval)} ({within})"
 
 
-def cause(record: Change) -> str:
-    """Name the releases behind a change, each with its share; empty while they are unknown."""
-    several = len(record.cause.shares) > 1
-    names = (
-        share.names + (f": {changes.change(share.interval)}" if several else "")
-        for share in record.cause.shares
-    )
-    return ", ".join(names)
-
-
 def explanations(changes: Iterable[Change]) -> list[tuple[AttributionText, str]]:
     """Return the attributions of changes in words, and which versions were counted.
 

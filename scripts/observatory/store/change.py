@@ -125,13 +125,6 @@ class Change(Artefact):
         releases = (release for share in self.cause.shares for release in share.releases)
         return tuple(dict.fromkeys(releases))
 
-    @property
-    def remarks(self) -> str:
-        """What a search did not find, and the note, in sentences."""
-        which = "rest of the cause" if self.cause.shares else "cause"
-        rest = f"The {which} is among {', '.join(self.cause.suspects)}: {self.cause.reason}."
-        return f"{rest} {self.note}".strip() if self.cause.reason else self.note
-
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
         if not self.low <= self.ratio <= self.high:
