@@ -18,7 +18,6 @@ from cyclopts import App
 import duetbench
 import observatory.cli
 from duetbench import cli
-from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
@@ -83,8 +82,7 @@ def deployed(
         root, target=Target(app=case.endpoint.app, env=env), search=search,
         interpreters={"3.14": ours.interpreter("3.14")},
     )  # fmt: skip
-    oha = tools.find_oha(ours.configuration.oha)
-    return SideCase(case, assemble(subject, [case], logs, generator=oha, lock=lambda _: lock))
+    return SideCase(case, assemble(subject, [case], logs, lock=lambda _: lock))
 
 
 def eventually(what: str, look: Callable[[], Any]) -> Any:

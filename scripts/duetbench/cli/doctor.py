@@ -9,7 +9,6 @@ from duetbench.app.target import configuration
 from duetbench.cli.options import JsonOption
 from duetbench.cli.setup import NO_VALGRIND, VALGRIND
 from duetbench.core import units
-from duetbench.core.errors import SetupError
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 
@@ -23,11 +22,11 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     first, spec = machine.core_times(), configuration(paths.project_root()).oha
-    try:
-        program, fault = tools.find_oha(spec), ""
+    if fault := tools.oha_fault(spec):
+        oha = f"oha {spec.version}: {fault}: run `duetbench setup`"
+    else:
+        program = tools.find_oha(spec)
         oha = f"{spec.version}, {tools.oha_origin(program)}; {program}"
-    except SetupError as error:
-        fault = oha = str(error)
     busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
     cores = fingerprint.server_cores, fingerprint.client_cores

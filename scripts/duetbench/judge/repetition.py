@@ -59,10 +59,13 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
     if parts is None or comparison.cross or old:
         return None
     (program, _), *rest = parts
-    left_out = _NOT_OF_WHY | {"--select"} if case else _NOT_OF_WHY
+    if program == "duetbench":
+        verb, select = ["why"], list[str]()  # which ranks the clearest change of several
+    else:
+        verb, select = ["compare", "--why"], ["--select", case] if case else []
+    left_out = _NOT_OF_WHY.union(select[:1])
     words = chain(*(part for part in rest if part[0] not in left_out))
-    verb = ("why",) if program == "duetbench" else ("compare", "--why")
-    return shlex.join([program, *verb, *words, *(("--select", case) if case else ())])
+    return shlex.join([program, *verb, *words, *select])
 
 
 def can_rank(python: InterpreterRecord) -> bool:

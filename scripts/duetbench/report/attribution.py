@@ -68,10 +68,10 @@ class AttributionText:
 
     @property
     def section(self) -> Section:
-        """All of it, as a part of a report."""
+        """The rows, as a part of a report whose findings say how much moved."""
         took = duration(self.record.seconds)
-        lines = [self.headline, f"{self.record.case}, Python {self.record.python}, in {took}"]
-        lines += [self.cause, *[self.precision] * bool(self.rows)]
+        lines = [f"{self.record.case}, Python {self.record.python}, in {took}"]
+        lines += [self.precision] * bool(self.rows)
         rows = [
             (
                 *row[:2],

@@ -64,7 +64,7 @@ def make_report(comparison: Comparison) -> Report:
     sections = (
         Section("", [*_facts(comparison, seen)]),
         Section("All findings", (), head, every),
-        *([AttributionText(comparison.why).section] if comparison.why else []),
+        *_functions(comparison),
         Section("What one request does", words.details(comparison, names)),
         *_circumstances(comparison),
     )
@@ -157,6 +157,11 @@ def _next(comparison: Comparison) -> tuple[str, str]:
 
 
 # All figures.
+
+
+def _functions(comparison: Comparison) -> Sequence[Section]:
+    """Show the functions behind the clearest change, if they were asked for."""
+    return [AttributionText(comparison.why).section] if comparison.why else []
 
 
 def _circumstances(comparison: Comparison) -> Iterator[Section]:
@@ -264,7 +269,7 @@ def print_line(console: Console, line: str) -> None:
 
 
 def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
-    """Print the report; with details, its sections as well."""
+    """Print the report, with the functions behind it; with details, all its sections."""
     report = make_report(comparison)
     console.print(Text(report.headline, style=f"bold {style_of(report.headline)}"))
     if report.rows:
@@ -275,10 +280,10 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         print_line(console, line)
     if report.command:
         console.print(Text(f"  next: {report.command}"), soft_wrap=True)
+    for section in report.sections if details else _functions(comparison):
+        console.print()
+        print_section(console, section)
     if details:
-        for section in report.sections:
-            console.print()
-            print_section(console, section)
         console.print(GLOSSARY)
 
 
