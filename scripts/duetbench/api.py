@@ -39,7 +39,7 @@ def read(name: str | Path, results: Path | None = None) -> Run | Comparison:
     """Read a run or a comparison.
 
     Args:
-        name: Its file, its id, enough of its id, or `latest` for the latest run.
+        name: Its file, its id, enough of its id, or `latest`.
         results: The results folder; default: that of the repository around the working directory.
 
     Raises:

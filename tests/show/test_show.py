@@ -105,7 +105,7 @@ def test_what_cannot_be_shown_is_refused_with_what_there_is(show: Show, tmp_path
     show("-o", "c.html", fails="-o c.html: expected a file .json or .md")
     for path in (tmp_path / "results").rglob("*.json"):
         path.unlink()
-    show(fails="no run has been recorded")
+    show(fails="no result has the name 'latest'.*duetbench run or duetbench compare makes one")
     path = save_comparison(a_comparison(), tmp_path)
     show(path, "-o", path / "c.html", fails="cannot be written")
     record = files.save(tmp_path, synthetic.change_record())
@@ -170,7 +170,7 @@ def test_comparisons_go_by_their_ids_and_the_latest_is_of_this_repository(
         root = tmp_path / place
         write(root, "pyproject.toml", f"[project]\nname = '{place}'\n")
         monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-        show(fails=f"{root}: no run has been recorded, and no comparison")
+        show(fails="no result has the name 'latest'")
         save_comparison(a_comparison(id=f"202611{day}T120000Z-compare-{place}", notes=(place,)))
         assert json.loads(show("latest", "--json"))["notes"] == [place]
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))

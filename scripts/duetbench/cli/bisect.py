@@ -25,9 +25,9 @@ from duetbench.cli.options import (
 )
 from duetbench.core.change import Cause
 from duetbench.core.errors import UsageError
-from duetbench.host import paths
+from duetbench.core.model import Run
+from duetbench.host import paths, result_files
 from duetbench.host.console import Console, print_json
-from duetbench.host.result_files import find_comparison
 from duetbench.judge import causes
 from duetbench.judge.bisection import MEANS
 from duetbench.judge.comparison import compare
@@ -84,9 +84,9 @@ def bisect_command(
     if words and contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
     if len(ends) == 1:
-        comparison = find_comparison(ends[0], results_dir(here))
-        if comparison is None:
-            raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
+        comparison = result_files.load(ends[0], results_dir(here))
+        if isinstance(comparison, Run):
+            raise UsageError(f"{ends[0]} is a run: expected a comparison, by its id or file")
         contrast = contrast_of(comparison)
         select, metric = causes.clearest_case(comparison, select)
     reporter = Reporter(console)

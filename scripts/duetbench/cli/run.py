@@ -2,9 +2,6 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter, validators
 
 from duetbench.app.deployment import deployed
 from duetbench.cli.options import (
@@ -31,7 +28,6 @@ from duetbench.report.run import as_markdown, print_cases, texts_of
 def run_command(
     *,
     launches: LaunchesOption = 1,
-    seconds: Annotated[float | None, Parameter(validator=validators.Number(gte=0.5))] = None,
     output: ReportsOption = (),
     as_json: JsonOption = False,
     wait: WaitOption = None,
@@ -45,21 +41,13 @@ def run_command(
     The run file is saved after every launch. Ctrl-C keeps what was measured. Exit code 0: all
     launches were valid. 1: some failed, the others are recorded. 2: a request has a wrong answer.
     3: no launch was usable.
-
-    Args:
-        seconds: Seconds of load per case, e.g. 10.
     """
     written = reports(output, ".json", ".md", as_json=as_json)
     console, options = Console(stderr=STANDARD in written), application.read()
     project = with_options(repository(console), options)
     narrator = Narrator(console)
     with machine(wait, console), deployed(project, narrator) as subject:
-        longer = {"duration": seconds} if seconds else {}
-        cases = (
-            case.model_copy(update={"load": case.load.model_copy(update=longer)})
-            for case in subject.cases()
-        )
-        plan = Plan(profile="quick", launches=launches, seed=1, cases=tuple(cases))
+        plan = Plan(profile="quick", launches=launches, seed=1, cases=subject.cases())
         try:
             run, path = runner.launch_all(plan, subject, project.results, console)
         except NothingMeasuredError as problem:

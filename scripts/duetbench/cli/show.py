@@ -8,7 +8,6 @@ from rich.text import Text
 from duetbench.app.declarations import results_dir
 from duetbench.cli.compare import texts_of
 from duetbench.cli.options import JsonOption, ReportsOption, reports, write_reports
-from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console
@@ -31,7 +30,7 @@ def show_command(
     Args:
         run: Id or part of it; file of a run or comparison; or 'latest'.
     """
-    content = result_files.load(run, results_dir(paths.project_root()), Comparison)
+    content = result_files.load(run, results_dir(paths.project_root()))
     if isinstance(content, Run):
         texts, show = run_text.texts_of(content), partial(print_run, run=content)
     else:
