@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -18,12 +18,11 @@ from duetbench.app import interpreters
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Endpoint, Load, Profile, Run, Status
+from duetbench.core.model import Case, Endpoint, Profile, Run, Status
 from duetbench.host import result_files
 from duetbench.judge.duet_loop import duet_seconds
 from duetbench.judge.pairs import scales, server_of
 from duetbench.load import verify
-from duetbench.load.loads import drain
 from duetbench.load.server import Serving
 from duetbench.load.summary import summarise
 from goldens import assert_golden, assert_said
@@ -42,7 +41,7 @@ from observatory.show import tables
 from observatory.show.claims import check
 from observatory.trend.anchored import Effort
 from repos import write, write_all
-from synthetic import make_case, make_run, steady_result
+from synthetic import make_run, steady_result
 
 PYTHONS = {
     name: InterpreterSpec(version="3.14.7", free_threaded=name.endswith("t"))
@@ -149,31 +148,6 @@ def test_timeouts_outlast_the_queues(profile: Profile) -> None:
         slots = (case.slots or case.load.connections) / case.workers
         turns = math.ceil(case.load.connections / slots)
         assert turns * case.endpoint.floor < case.load.timeout, case.id
-
-
-def case(connections: int = 10, rate: float | None = None, floor: float = 0.0, **more: Any) -> Case:
-    """A case of an endpoint with this floor; 10 s of load."""
-    load = Load(connections=connections, rate=rate, duration=10, timeout=1000)
-    return make_case("x/a", load=load, endpoint_floor=floor, **{"slots": None, **more})
-
-
-@pytest.mark.parametrize(
-    ("item", "seconds"),
-    [
-        # 500 blocked connections at 80 per 15 s.
-        (case(floor=15, slots=80, connections=500, workers=2), 7 * 15),
-        (case(floor=3), 3),
-        (case(), 0),
-        (case(floor=3, connections=5, rate=10), 3),
-        # 100 requests of 0.35 s, one at a time: 29 were answered in 10 s.
-        (case(endpoint_takes=0.35, slots=1, connections=100, rate=10), 72 * 0.35),
-        # 30 in flight of 40 possible: the last one ends its 3 s later.
-        (case(floor=3, slots=40, connections=100, rate=10), 3),
-    ],
-)
-def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None:
-    """What is in flight at the deadline is still answered, and takes its time."""
-    assert drain(item) == pytest.approx(seconds)
 
 
 def test_the_nights_duets_fit_their_budget() -> None:
