@@ -102,7 +102,7 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < (first.head - first.base) / moved < 1.1
     assert actual.asked == "GET /"
-    assert AttributionText(actual).headline.startswith("GET / executes ")
+    assert AttributionText(actual).headline.startswith("GET /: ")
     assert not list((tmp_path / "logs").iterdir())
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import sites
 from bench import PROJECT, Once
-from duetbench.core.comparison import Instructions, Missing
+from duetbench.core.comparison import Missing
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.host import files, result_files
@@ -201,11 +201,8 @@ def test_an_attribution_says_what_moved_and_nothing_where_nothing_did() -> None:
         "send itself does 1.0 % of a request less",
         "send itself does 1.0 % of a request more",
     ]
-    still = Instructions(base=80_000, head=80_119, spread=0.0015)
-    actual = AttributionText(attribution(instructions=still, rows=()))
-    assert actual.headline == (
-        "a/b: instructions per request did not move (counts repeat within 0.15 %)."
-    )
+    assert actual.headline == "a/b: 80,000 → 92,000 instructions per request, +15.0 %."
+    actual = AttributionText(attribution(rows=()))
     assert actual.cause == "No function is named: none moved by 0.50 % of a request or more."
 
 
