@@ -8,7 +8,7 @@ import platform
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from duetbench.app.declarations import OhaSpec
 from duetbench.core.errors import SetupError
@@ -72,12 +72,6 @@ def oha_place(spec: OhaSpec) -> Path:
     """Return oha's folder, prebuilt or not, which differs for every version."""
     pin = cache.digest(spec.model_dump_json(exclude={"prebuilt"}))
     return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
-
-
-def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
-    """Return how a load generator was installed."""
-    facts = cache.facts(program.parent.parent) or {}
-    return "prebuilt" if facts.get("origin") == "prebuilt" else "source"
 
 
 def oha_fault(spec: OhaSpec) -> str | None:

@@ -22,17 +22,14 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     first, spec = machine.core_times(), configuration(paths.project_root()).oha
-    if fault := tools.oha_fault(spec):
-        oha = f"oha {spec.version}: {fault}: run `duetbench setup`"
-    else:
-        program = tools.find_oha(spec)
-        oha = f"{spec.version}, {tools.oha_origin(program)}; {program}"
+    fault = tools.oha_fault(spec)
+    advice = f"{fault}: run `duetbench setup`" if fault else ""
     busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
     cores = fingerprint.server_cores, fingerprint.client_cores
     server, client = (", ".join(map(str, own)) for own in cores)
     facts = {
-        "oha": oha,
+        "oha": f"oha {spec.version}: {advice or tools.find_oha(spec)}",
         VALGRIND: shutil.which(VALGRIND) or f"not required; {NO_VALGRIND}",
         "CPU": fingerprint.cpu,
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",

@@ -55,8 +55,7 @@ def set_up(
             "apt-get install git)"
         )
     oha_now = tools.ensure_oha(configured.oha, narrator, build)
-    origin = tools.oha_origin(tools.find_oha(configured.oha))
-    parts = {f"oha {configured.oha.version} ({origin})": oha_now}
+    parts = {f"oha {configured.oha.version}": oha_now}
     if not shutil.which(VALGRIND):
         narrator.say(f"not installed: {VALGRIND}; {NO_VALGRIND}")
     return parts

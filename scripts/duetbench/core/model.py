@@ -408,7 +408,7 @@ class Run(Artefact):
     seed: int
     machine: Machine
     oha: str
-    oha_origin: Literal["prebuilt", "source"] | None = Field(None, description="null: older runs.")
+    oha_origin: Literal["prebuilt", "source"] | None = Field(None, description="Of older runs.")
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
     results: OfCases[CaseResult]

@@ -10,7 +10,6 @@ from typing import Final
 
 from rich.text import Text
 
-from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
@@ -85,7 +84,6 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         results=(),
         commit=commit,
         oha=testbed.subject.configuration.oha.version,
-        oha_origin=tools.oha_origin(testbed.oha),
         interpreters=tuple(testbed.interpreters.values()),
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
     )

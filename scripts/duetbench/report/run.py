@@ -114,7 +114,6 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     measured, expected = summary.coverage
     whole = sum(case.status == "measured" for case in summary.cases.values())
     started = run.started[:16].replace("T", " ")
-    origin = f" ({run.oha_origin})" if run.oha_origin else ""
     commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
     interpreters = (
         f"{python.name} = {python.text} ({', '.join(filter(None, (python.origin, python.memory)))})"
@@ -130,7 +129,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
         ("commit", commit or "none: not measured in a git repository"),
         ("interpreters", ", ".join(interpreters)),
         ("stacks", stacks),
-        ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
+        ("tools", f"duetbench {run.duetbench}, oha {run.oha}"),
         *(("note", note) for note in run.notes),
     )
 
