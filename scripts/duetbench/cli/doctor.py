@@ -11,6 +11,7 @@ from duetbench.cli.setup import NO_VALGRIND, VALGRIND
 from duetbench.core import units
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
+from duetbench.report.run import describe_machine
 
 
 def doctor_command(*, as_json: JsonOption = False) -> int:
@@ -31,14 +32,11 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     facts = {
         "oha": f"oha {spec.version}: {advice or tools.find_oha(spec)}",
         VALGRIND: shutil.which(VALGRIND) or f"not required; {NO_VALGRIND}",
-        "CPU": fingerprint.cpu,
+        "machine": describe_machine(fingerprint),
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",
         "pinning": "each on its own cores"
         if fingerprint.pinned
         else "impossible: one core for both",
-        "memory": units.size(fingerprint.memory),
-        "system": f"{fingerprint.os}, kernel {fingerprint.kernel}",
-        "hypervisor": fingerprint.virtual or "none seen",
         "frequency governor": fingerprint.governor or "none shown",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
         "steal": f"{units.share(last.since(first).steal_share)} now, "

@@ -3,7 +3,6 @@
 from functools import partial
 
 import rich.console
-from rich.text import Text
 
 from duetbench.app.declarations import results_dir
 from duetbench.cli.compare import texts_of
@@ -44,9 +43,7 @@ def show_command(
 
 def print_run(console: rich.console.Console, run: Run) -> None:
     """Print a run with all figures of its cases."""
-    summary = summarise(run)
-    console.print(Text(run_text.title(summary), style="bold"))
-    for section in run_text.sections(summary):
+    for section in run_text.sections(summarise(run)):
         console.print()
         report.print_section(console, section)
     console.print(report.GLOSSARY)
