@@ -34,9 +34,7 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
         VALGRIND: shutil.which(VALGRIND) or f"not required; {NO_VALGRIND}",
         "machine": describe_machine(fingerprint),
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",
-        "pinning": "each on its own cores"
-        if fingerprint.pinned
-        else "impossible: one core for both",
+        "pinning": "each on its own" if fingerprint.pinned else "impossible: one core for both",
         "frequency governor": fingerprint.governor or "none shown",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
         "steal": f"{units.share(last.since(first).steal_share)} now, "

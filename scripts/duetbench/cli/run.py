@@ -6,7 +6,6 @@ from pathlib import Path
 from duetbench.app.deployment import deployed
 from duetbench.cli.options import (
     DECLARED,
-    JsonOption,
     LaunchesOption,
     ReportsOption,
     TargetOptions,
@@ -29,7 +28,6 @@ def run_command(
     *,
     launches: LaunchesOption = 1,
     output: ReportsOption = (),
-    as_json: JsonOption = False,
     wait: WaitOption = None,
     application: TargetOptions = DECLARED,
 ) -> int:
@@ -42,7 +40,7 @@ def run_command(
     launches were valid. 1: some failed, the others are recorded. 2: a request has a wrong answer.
     3: no launch was usable.
     """
-    written = reports(output, ".json", ".md", as_json=as_json)
+    written = reports(output, ".json", ".md")
     console, options = Console(stderr=STANDARD in written), application.read()
     project = with_options(repository(console), options)
     narrator = Narrator(console)

@@ -6,7 +6,7 @@ import rich.console
 
 from duetbench.app.declarations import results_dir
 from duetbench.cli.compare import texts_of
-from duetbench.cli.options import JsonOption, ReportsOption, reports, write_reports
+from duetbench.cli.options import ReportsOption, reports, write_reports
 from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console
@@ -15,9 +15,7 @@ from duetbench.report import report
 from duetbench.report import run as run_text
 
 
-def show_command(
-    run: str = "latest", /, *, output: ReportsOption = (), as_json: JsonOption = False
-) -> None:
+def show_command(run: str = "latest", /, *, output: ReportsOption = ()) -> None:
     """Show a run or a comparison, or write it; 'latest' is this repository's newest.
 
     $ duetbench show latest
@@ -35,7 +33,7 @@ def show_command(
     else:
         texts = texts_of(content)
         show = partial(report.print_comparison, comparison=content)
-    written = reports(output, *texts, as_json=as_json)
+    written = reports(output, *texts)
     write_reports(written, texts)
     if not written:
         show(Console())

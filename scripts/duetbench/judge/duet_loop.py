@@ -133,18 +133,13 @@ class Loop:
 
     def seconds(self, *pairs: Pair) -> float:
         """Predict the seconds of one duet per case: those that a case had, or else as planned."""
-        new = [pair for pair in pairs if not pair.all]
         known = (statistics.fmean(d.seconds for d in p.all) for p in pairs if p.all)
-        return max(1.0, sum(known) + _planned(new)) if pairs else 0.0
+        new = {pair: duet_seconds(pair.case, pair.mode) for pair in pairs if not pair.all}
+        launches = {pair.server: launch for pair, (launch, _) in new.items()}  # as few as possible
+        planned = sum(launches.values()) + sum(own for _, own in new.values())
+        return max(1.0, sum(known) + planned) if pairs else 0.0
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:
         """Predict the seconds until each case has had so many more duets, in rounds."""
         rounds = range(max(missing.values(), default=0))
         return sum(self.seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
-
-
-def _planned(pairs: Sequence[Pair]) -> float:
-    """Calculate the seconds of one duet per case, on as few launches as possible."""
-    parts = {pair: duet_seconds(pair.case, pair.mode) for pair in pairs}
-    launches = {pair.server: launch for pair, (launch, _) in parts.items()}
-    return sum(launches.values()) + sum(own for _, own in parts.values())
