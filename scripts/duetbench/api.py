@@ -36,18 +36,17 @@ from duetbench.report.html.comparison_page import one_file
 _INSTRUMENTS: Final = Real()
 
 
-def read(name: str | Path, results: Path | None = None) -> Run | Comparison:
+def read(name: str | Path) -> Run | Comparison:
     """Read a run or a comparison.
 
     Args:
         name: Its file, its id, enough of its id, or `latest`.
-        results: The results folder; default: that of the repository around the working directory.
 
     Raises:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return result_files.load(name, results or results_dir(paths.project_root()))
+    return result_files.load(name, results_dir(paths.project_root()))
 
 
 def compare(

@@ -1,14 +1,12 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
-import shutil
-
 import psutil
 
 from duetbench.app import tools
 from duetbench.app.target import configuration
 from duetbench.cli.options import JsonOption
-from duetbench.cli.setup import NO_VALGRIND, VALGRIND
 from duetbench.core import units
+from duetbench.counts import counted
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.report.run import describe_machine
@@ -31,7 +29,7 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     server, client = (", ".join(map(str, own)) for own in cores)
     facts = {
         "oha": f"oha {spec.version}: {advice or tools.find_oha(spec)}",
-        VALGRIND: shutil.which(VALGRIND) or f"not required; {NO_VALGRIND}",
+        "counts": counted.missing() or "Valgrind and a C compiler are here",
         "machine": describe_machine(fingerprint),
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",
         "pinning": "each on its own" if fingerprint.pinned else "impossible: one core for both",

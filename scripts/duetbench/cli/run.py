@@ -1,7 +1,6 @@
 """`duetbench run`: measure."""
 
 import shlex
-from pathlib import Path
 
 from duetbench.app.deployment import deployed
 from duetbench.cli.options import (
@@ -47,7 +46,7 @@ def run_command(
     with machine(wait, console), deployed(project, narrator) as subject:
         plan = Plan(profile="quick", launches=launches, seed=1, cases=subject.cases())
         try:
-            run, path = runner.launch_all(plan, subject, project.results, console)
+            run, _ = runner.launch_all(plan, subject, project.results, console)
         except NothingMeasuredError as problem:
             if FlagName.WRONG_ANSWER in problem.flags:
                 raise UsageError(str(problem)) from problem  # nobody has asked for another answer
@@ -55,7 +54,7 @@ def run_command(
     write_summary(as_markdown(run))
     write_reports(written, texts_of(run))
     print_cases(console, run)
-    if report(run, path, console):
+    if report(run, console):
         return 1
     if run.commit:
         words, others = repetition(options)
@@ -64,13 +63,11 @@ def run_command(
     return 0
 
 
-def report(run: Run, path: Path, console: Console) -> int:
+def report(run: Run, console: Console) -> int:
     """Say which launches of a run failed, and how to read it; return how many failed."""
     performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
     if failed:
         console.say(f"{failed} of {len(performed)} launches failed")
-    here = Path.cwd()
-    name = str(path.relative_to(here)) if path.is_relative_to(here) else run.id
-    console.say(f"Saved; read it: duetbench show {shlex.quote(name)}")
+    console.say(f"Saved; read it: duetbench show {run.id}")
     return failed
