@@ -14,7 +14,7 @@ from cyclopts import App
 import duetbench.cli
 from bench import PROGRAMS, Shell, execute
 from duetbench import __version__
-from duetbench.__main__ import stored_help
+from duetbench.__main__ import stored_text
 from duetbench.cli import CLOSED_PIPE, explain, options
 from duetbench.cli.verbs import VERBS
 from duetbench.core.effects import EFFECTS
@@ -106,8 +106,8 @@ def test_no_verb_or_option_comes_or_goes_unseen(verbs: dict[str, App]) -> None:
 def test_stored_helps_fit_and_name_all(verbs: dict[str, App]) -> None:
     """80 columns, each command, and each option of `compare` that is no application's."""
     output, imported = start("duetbench", "compare", "HEAD~1", "--help")
-    every = stored_help(())
-    assert (output, own(imported)) == (stored_help(("compare", "--help")), set())
+    every = stored_text(())
+    assert (output, own(imported)) == (stored_text(("compare", "--help")), set())
     assert start("duetbench", "--help")[0] == every
     for text in (output, every):
         assert max(map(len, text.splitlines())) <= 80
