@@ -1,6 +1,5 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
     DECLARED,
     JsonOption,
-    Options,
     TargetOptions,
     WaitOption,
     Words,
@@ -92,7 +90,14 @@ def bisect_command(
     reporter = Reporter(console)
     with machine(wait, console):
         if len(ends) == 2:
-            cause, lines = _among_commits(ends, tests, select, limit, reporter, options)
+            if tests:
+                between, means = causes.by_tests(here, tests, ends[1], options["env"]), MEANS[:1]
+            else:
+                between, means = partial(compare, with_options(here, options)), MEANS
+            cause = causes.search_commits(here, ends, between, select, limit, reporter, means)
+            again = [word for path in tests for word in ("--tests", path)]
+            lines = commit_lines(cause, *ends, [*again, *repetition(options)[0]])
+            lines = (*lines, *left_out(options))
         else:
             project = with_options(here, options)
             cause = causes.search_packages(project, contrast, select, limit, reporter, metric)
@@ -103,23 +108,3 @@ def bisect_command(
         for line in lines:
             console.say(line)
     return cause
-
-
-def _among_commits(
-    ends: tuple[str, str],
-    tests: Sequence[str],
-    select: str,
-    seconds: float,
-    reporter: Reporter,
-    options: Options,
-) -> tuple[Cause, Sequence[str]]:
-    """Search by the application's requests, or by those of tests; also return lines for readers."""
-    root, (good, bad), means = paths.project_root(stand_in=False), ends, MEANS
-    if tests:
-        between, means = causes.by_tests(root, tests, bad, options["env"]), MEANS[:1]
-    else:
-        between = partial(compare, with_options(root, options))
-    cause = causes.search_commits(root, ends, between, select, seconds, reporter, means)
-    again = [word for path in tests for word in ("--tests", path)]
-    lines = commit_lines(cause, good, bad, [*again, *repetition(options)[0]])
-    return cause, (*lines, *left_out(options))

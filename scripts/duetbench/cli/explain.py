@@ -11,7 +11,6 @@ from rich.text import Text
 from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
 from duetbench.host.console import Console
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -22,11 +21,8 @@ _PLACES: Final = (
 
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _SIGN: Final = re.compile(r"^[▼▲=?≠]\s*")
-_OTHERS: Final = {
-    **{verdict.sign: verdict.value for verdict in Verdict},
-    **dict.fromkeys(("pair", "pairs"), "duet"),
-    "functions that differ": "function calls",
-}  # what reports write otherwise → the word that is explained
+_OTHERS: Final = {"pair": "duet", "pairs": "duet", "functions that differ": "function calls"}
+"""What reports write otherwise → the word that is explained."""
 
 
 def explain_command(*word: str) -> None:
