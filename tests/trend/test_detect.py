@@ -20,9 +20,8 @@ from duetbench.host import files, result_files
 from fake_github import Step
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, StackState
-from observatory.store.change import Step as Candidate
 from observatory.store.points import Points
-from observatory.trend.candidates import detect, figures_of, of_table, present, steps
+from observatory.trend.candidates import detect, of_table, present, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
@@ -174,28 +173,10 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
 
 
 def candidate_of(*moved: tuple[str, float], tries: int = 0) -> Change:
-    """A candidate of steps (case, ratio) of the core time, when the stack was renewed."""
-    place: dict[str, Any] = {"before_run": run_of(19), "after_run": run_of(20)}
-    place["when"] = FIRST + timedelta(days=20)
-    found = [
-        Candidate(
-            series=SeriesName(machine=MACHINE, case=case, metric=CPU),
-            ratio=ratio, strength=9.0, nights=(20, 6), **place,
-        )
-        for case, ratio in moved
-    ]  # fmt: skip
-    return Change(
-        id="20261121-current-abc123",
-        status="candidate",
-        verdict=Verdict.UNKNOWN,
-        base_commit=COMMIT,
-        head_commit=COMMIT,
-        packages=moves("granian"),
-        tries=tries,
-        **locks(),
-        **figures_of(tuple(found)),
-        **place,
-    )
+    """A candidate: the core time of these cases is so many times as long since a release."""
+    figures = {case: ratios((20, 1.0), (6, ratio)) for case, ratio in moved}
+    (item,) = detect([table(figures, BUMPED)]).candidates
+    return item.model_copy(update={"tries": tries})
 
 
 LARGER: Final = measured(Verdict.WORSE, 1.05, 1.045, 1.055)
