@@ -16,7 +16,7 @@ from duetbench.app import case_names
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.report import changes, formats
+from duetbench.report import formats
 from foreign import COMMIT, DATE, LISTED, MACHINES, asv_files, inside
 from observatory.show import addresses
 from observatory.show.site.words import environment, logarithmic, times
@@ -29,22 +29,6 @@ def test_every_declared_case_has_a_name_of_its_own() -> None:
     assert [case for case, name in actual.items() if not name.known] == []
     assert [name for name, many in Counter(map(str, actual.values())).items() if many > 1] == []
     assert not [name for name in map(str, actual.values()) if "{" in name]
-
-
-@pytest.mark.parametrize(
-    ("metric", "moved", "said"),
-    [
-        ("throughput", Interval(0.95, 0.94, 0.96),
-         "serves 5.0 % fewer requests per second (4.0…6.0 %)"),
-        ("service_p99", Interval(0.5, 0.4, 0.6), "has a 50 % shorter p99 service time (40…60 %)"),
-        # An interval with "no change" in it keeps its signs.
-        ("throughput", Interval(1.01, 0.99, 1.03),
-         "serves 1.0 % more requests per second (−1.0…+3.0 %)"),
-        ("server_cpu_per_request", Interval(1.005), "needs 0.50 % more CPU per request ()"),
-    ],
-)  # fmt: skip
-def test_a_move_is_said_in_plain_words(metric: str, moved: Interval, said: str) -> None:
-    assert f"{changes.movement(metric, moved)} ({changes.within(moved)})" == said
 
 
 # Addresses are published once, so that what is asserted here is never changed.
@@ -74,21 +58,13 @@ def test_addresses_never_change() -> None:
         (at.raw(at.RUNS, RUN), f"runs/{RUN}.json"),
     ):
         assert address == expected
+    assert addresses.file("b/a/b%20c/?metric=x#y") == "b/a/b c/index.html"
 
 
 def test_a_name_that_can_be_no_folder_has_its_digest_as_address() -> None:
     actual = {addresses.case(name) for name in HOSTILE}
     assert len(actual) == len(HOSTILE)
     assert [address for address in actual if not re.fullmatch(r"b/~[0-9a-f]{16}/", address)] == []
-
-
-def test_an_address_has_its_file_and_its_way_back() -> None:
-    for address, file, root in (
-        ("", "index.html", "./"),
-        ("b/a/b%20c/?metric=x#y", "b/a/b c/index.html", "../../../"),
-        ("runs/r.json", "runs/r.json", "../"),
-    ):
-        assert (addresses.file(address), addresses.root(address)) == (file, root)
 
 
 BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
