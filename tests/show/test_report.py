@@ -3,13 +3,13 @@
 import doctest
 import io
 import re
-from html import unescape
 from typing import Any, Final
 
 import pytest
 
 import goldens
 import observatory.matrix.published  # noqa: F401 - titles of benchmarks
+import sites
 from bench import PROJECT
 from comparing import (
     AGAIN,
@@ -280,16 +280,8 @@ def test_each_reader_sees_what_was_agreed(name: str) -> None:
     assert_golden(f"answers/{name}.txt", out.getvalue())
     assert_golden(f"answers/{name}.md", comments.report(comparison))
     if name in PAGES:
-        assert_golden(f"answers/{name}.html.txt", words_of(one_file(comparison)))
-
-
-def words_of(page: str) -> str:
-    """The words of a page, an element a line."""
-    main = re.sub(r"(?s)<(style|svg|script)\b.*?</\1>", "", page)
-    main = main.partition("<main")[2]
-    lines = re.sub(r"</?(?:p|h\d|tr|li|dt|dd|ul|table|details|summary|figure)\b[^>]*>", "\n", main)
-    text = unescape(re.sub(r"<[^>]*>", " ", lines))
-    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+        _head, _, main = sites.document(one_file(comparison)).lines.partition("\n")
+        assert_golden(f"answers/{name}.html.txt", main)
 
 
 @pytest.fixture
