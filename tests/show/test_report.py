@@ -226,12 +226,6 @@ def test_each_thing_that_a_request_does_has_its_words_and_its_exit_codes() -> No
     assert_golden("answers/observed.txt", "\n".join(written))
 
 
-def printed(comparison: Comparison, width: int, **more: Any) -> str:
-    file = io.StringIO()
-    print_comparison(Console(file=file, width=width), comparison, **more)
-    return file.getvalue()
-
-
 def test_a_command_from_a_file_writes_and_installs_nothing() -> None:
     def repeat(recorded: str) -> str:
         return rebuilt(comparison_of(judged_case(A, WORSE), reproduce=recorded)) or "not repeated"

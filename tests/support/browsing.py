@@ -32,7 +32,7 @@ class WatchedPage:
     Attributes:
         page: The page.
         base: Address of its site.
-        troubles: Errors and warnings, failed requests, requests to other hosts, as sentences.
+        troubles: Errors and warnings, as of failed requests, and requests to other hosts.
     """
 
     page: Page
@@ -42,10 +42,7 @@ class WatchedPage:
     def __post_init__(self) -> None:
         self.page.on("console", self._on_message)
         self.page.on("pageerror", lambda error: self.troubles.append(f"raised {error}"))
-        self.page.on("dialog", self._on_dialog)
         self.page.on("request", self._on_request)
-        self.page.on("requestfailed", self._on_failure)
-        self.page.on("response", self._on_response)
 
     def open(self, address: str) -> Page:
         """Open a page of the site and wait until no request is pending."""
@@ -56,21 +53,9 @@ class WatchedPage:
         if message.type in {"error", "warning"}:
             self.troubles.append(f"{message.type}: {message.text}")
 
-    def _on_dialog(self, dialog: Any) -> None:
-        self.troubles.append(f"opened a dialog: {dialog.message}")
-        dialog.dismiss()
-
     def _on_request(self, request: Any) -> None:
         if not request.url.startswith((self.base, "data:", f"blob:{self.base}")):
             self.troubles.append(f"asked another host: {request.url}")
-
-    def _on_failure(self, request: Any) -> None:
-        if request.failure != "net::ERR_ABORTED":  # the reader went elsewhere meanwhile
-            self.troubles.append(f"no {request.url}: {request.failure}")
-
-    def _on_response(self, response: Any) -> None:
-        if response.status >= 400:
-            self.troubles.append(f"{response.status} {response.url}")
 
 
 def unreadable(page: Page) -> Iterator[str]:
