@@ -1,10 +1,8 @@
 """A site on loopback, Chromium to open it, and all errors of a page."""
 
-import functools
-import http.server
 import os
+import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +12,10 @@ from typing import Any, Final, Literal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from werkzeug import Request, Response
+from werkzeug.utils import send_from_directory
+
+from tiny_index import Server
 
 expect.set_options(timeout=20_000)
 
@@ -79,18 +81,13 @@ def unreadable(page: Page) -> Iterator[str]:
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on loopback, at the address that is returned."""
 
-    class Silent(http.server.SimpleHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # connections are kept, as on any host of pages
+    def answer(request: Request) -> Response:
+        name = re.sub("/$", "/index.html", request.path)
+        return send_from_directory(folder, name[1:], request.environ)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    handler = functools.partial(Silent, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
+    with Server(host="127.0.0.1", threaded=True) as server:
+        server.expect_request(re.compile("")).respond_with_handler(answer)
+        yield server.url_for("/")
 
 
 def program() -> Path:
