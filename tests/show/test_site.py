@@ -1,7 +1,6 @@
 """The site: its pages in words and figures, links, the same bytes, and what is odd."""
 
 import hashlib
-import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -16,14 +15,13 @@ from bench import PROJECT, Once
 from duetbench.core.comparison import Instructions, Missing
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
-from duetbench.host import files, result_files
+from duetbench.host import files
 from duetbench.report.attribution import AttributionText
 from goldens import assert_golden
 from observatory.show import addresses
 from observatory.show.site import trends
 from observatory.show.site.pages import headline_case
 from observatory.show.site.site import Site
-from observatory.store.points import Points
 from observatory.trend.releases import judged
 from sites import ALONE, FREE, JSON, page
 from synthetic import a_file, attribution, of, ratio
@@ -188,17 +186,6 @@ def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) ->
 def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
     assert len(sites.documents(site)) > 20
     assert list(sites.dead_links(site)) == []
-
-
-def test_every_case_of_a_trend_and_comparison_has_its_page(site: Path) -> None:
-    results = site.parent / "results"
-    names = [addresses.comparison(path.stem) for path in (results / "comparisons").glob("*.json")]
-    for path in result_files.of_kind(Points, results):
-        document = json.loads(path.read_bytes())
-        known = [] if document["release"] else document["cases"]
-        names += [addresses.case(case["case"]) for case in known]
-    assert names
-    assert [name for name in names if not (site / addresses.file(name)).is_file()] == []
 
 
 @pytest.mark.parametrize("kind", ["nothing", "hostile"])
