@@ -11,7 +11,6 @@ import pytest
 from bare import Programs
 from bench import PROJECT, Ended, execute
 from duetbench.ci.actions import credentials
-from duetbench.host.git import ask
 from repos import commit, git, keep, protect, write
 
 LOCK: Final = "apps/stacks/one.txt"
@@ -232,13 +231,3 @@ def test_the_token_goes_to_github_alone(here: Place) -> None:
     assert made["GIT_CONFIG_COUNT"] == "3"
     assert made["GIT_CONFIG_KEY_2"] == "http.https://github.com/a/b.extraheader"
     assert credentials("https://github.com.example.org/a/b", {"GITHUB_TOKEN": "t"}) == {}
-
-
-def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: Path) -> None:
-    """Git would start it whenever it looks for changes."""
-    git(tmp_path, "init", "--quiet")
-    monitor = Programs(tmp_path).write("monitor", "touch started")
-    git(tmp_path, "config", "core.fsmonitor", str(monitor))
-    for program, started in ((ask, False), (git, True)):
-        program(tmp_path, "status")
-        assert (tmp_path / "started").exists() is started

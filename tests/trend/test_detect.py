@@ -21,9 +21,8 @@ from duetbench.host import files, result_files
 from fake_github import Step
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, StackState
-from observatory.store.change import Step as Candidate
 from observatory.store.points import Points
-from observatory.trend.candidates import close, detect, figures_of, of_table, steps
+from observatory.trend.candidates import close, detect, of_table, steps
 from observatory.trend.confirm import IMPROVED, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
@@ -114,15 +113,11 @@ def test_two_points_after_a_release_are_a_candidate() -> None:
     figures = {"x/a": ratios((20, 1.1), (2, 1.122), scatter=0.001)}
     actual = detect([table(figures, BUMPED[:22])])
     ((item,), known) = actual.candidates, actual.known
-    assert (item.series.machine, item.before_run, item.after_run) == (
-        MACHINE,
-        run_of(19),
-        run_of(20),
-    )
+    assert (item.before_run, item.after_run) == (run_of(19), run_of(20))
     assert (item.when, known) == (FIRST + timedelta(days=20), 0)
     assert (item.base.digest, item.head.digest) == (digest("1"), digest("2"))
     assert (item.base_commit, item.head_commit) == (COMMIT, COMMIT)
-    assert item.packages == (PackageChange(stack="current", package="granian", base="1", head="2"),)
+    assert item.packages == moves("granian")
     assert item.id.startswith("20261121-current-")
     (step,) = item.steps
     assert step.series == SeriesName(machine=MACHINE, case="x/a", metric=CPU)
@@ -175,28 +170,10 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
 
 
 def candidate_of(*moved: tuple[str, float], tries: int = 0) -> Change:
-    """A candidate of steps (case, ratio) of the core time, when the stack was renewed."""
-    place: dict[str, Any] = {"before_run": run_of(19), "after_run": run_of(20)}
-    place["when"] = FIRST + timedelta(days=20)
-    found = [
-        Candidate(
-            series=SeriesName(machine=MACHINE, case=case, metric=CPU),
-            ratio=ratio, strength=9.0, nights=(20, 6), **place,
-        )
-        for case, ratio in moved
-    ]  # fmt: skip
-    return Change(
-        id="20261121-current-abc123",
-        status="candidate",
-        verdict=Verdict.UNKNOWN,
-        base_commit=COMMIT,
-        head_commit=COMMIT,
-        packages=moves("granian"),
-        tries=tries,
-        **locks(),
-        **figures_of(tuple(found)),
-        **place,
-    )
+    """A candidate: the core time of these cases is so many times as long since a release."""
+    figures = {case: ratios((20, 1.0), (6, ratio)) for case, ratio in moved}
+    (item,) = detect([table(figures, BUMPED)]).candidates
+    return item.model_copy(update={"tries": tries})
 
 
 LARGER: Final = measured(Verdict.WORSE, 1.05, 1.045, 1.055)
