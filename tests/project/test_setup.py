@@ -105,7 +105,7 @@ def test_a_machine_that_is_set_up(bench: Bench) -> None:
     report = json.loads(bench.done("doctor", "--json"))
     assert report["ready"]
     version = Checkout.here().configuration.oha.version
-    assert re.match(rf"oha {re.escape(version)}: /", report["facts"]["oha"])
+    assert re.match(rf"oha {re.escape(version)}: /", report["facts"]["load generator"])
     assert report["machine"]["server_cores"]
     text = bench("doctor").out
     assert text.startswith("Ready to measure\n")

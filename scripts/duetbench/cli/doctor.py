@@ -28,7 +28,7 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     cores = fingerprint.server_cores, fingerprint.client_cores
     server, client = (", ".join(map(str, own)) for own in cores)
     facts = {
-        "oha": f"oha {spec.version}: {advice or tools.find_oha(spec)}",
+        "load generator": f"oha {spec.version}: {advice or tools.find_oha(spec)}",
         "counts": counted.missing() or "Valgrind and a C compiler are here",
         "machine": describe_machine(fingerprint),
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",

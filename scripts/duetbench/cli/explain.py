@@ -11,6 +11,7 @@ from rich.text import Text
 from duetbench.core.effects import EFFECTS
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.host.console import Console
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -21,7 +22,12 @@ _PLACES: Final = (
 
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _SIGN: Final = re.compile(r"^[▼▲=?≠]\s*")
-_OTHERS: Final = {"pair": "duet", "pairs": "duet", "functions that differ": "function calls"}
+_OTHERS: Final = {
+    **{verdict.sign: verdict.value for verdict in Verdict},
+    "pair": "duet",
+    "pairs": "duet",
+    "functions that differ": "function calls",
+}
 """What reports write otherwise → the word that is explained."""
 
 
