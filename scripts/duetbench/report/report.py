@@ -142,11 +142,8 @@ def _next(comparison: Comparison) -> tuple[str, str]:
     if moved:
         # Counts of a request's instructions may say which code it is.
         measured = (f for f in moved if not f.exact and f.subject not in {KEPT, FAILURE})
-        explained = next((f for f in measured if row_of(f.subject).executes), None)
-        if explained is None:
-            return "", ""
-        case = explained.case if comparison.planned > 1 else ""
-        return "", why_command(comparison, case) or ""
+        explained = any(row_of(finding.subject).executes for finding in measured)
+        return "", (explained and why_command(comparison)) or ""
     if seconds := longer_budget(comparison):
         about = words.write_time(seconds)
         longer = rebuilt(comparison, budget=about) or ""
