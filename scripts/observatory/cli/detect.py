@@ -1,9 +1,7 @@
 """`observatory detect` and `confirm`: series that moved for good, and duets of their stacks."""
 
 import json
-from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated
 
 from duetbench.ci import actions
@@ -82,14 +80,8 @@ def confirm_command(
     if others := {candidate.series.machine for candidate in detected} - {here}:
         progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")
     clean_up(progress)
-    reporter = Reporter(console)
-    explain = partial(resolve_name("duetbench.judge.attribute:explain"), narrator=reporter)
-    judge = partial(confirm.compare_stacks, project, reporter=reporter, explain=explain)
-    find = resolve_name("observatory.trend.cause:search")
-    judged, left = confirm.confirm(
-        own, judge, budget_seconds(budget) or 0.0, results, log=console.say,
-        search=lambda change, rest: find(project, change, rest, reporter),
-    )  # fmt: skip
+    seconds, reporter = budget_seconds(budget) or 0.0, Reporter(console)
+    judged, left = confirm.confirm(project, own, seconds, results, reporter)
     lines = [_sentence(record) for record in judged]
     report(lines if own else [f"no candidate on this machine ({here})"], "### Changes")
     for name, reason in left.items():
