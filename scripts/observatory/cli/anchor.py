@@ -72,9 +72,7 @@ def anchor_command(
             wanted = [
                 stack
                 for name in releases.replace(",", " ").split()
-                for stack in backfill.releases(
-                    name, first, last, partial(backfill.newest, name, tick)
-                )
+                for stack in backfill.releases(name, first, last, tick)
             ]
     console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
     if dry_run:

@@ -2,7 +2,7 @@
 
 import functools
 from calendar import monthrange
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -19,10 +19,6 @@ from observatory.matrix.checkout import Anchor
 from observatory.store import kinds
 from observatory.store.points import Points
 from observatory.trend.anchored import Wanted
-
-Newest = Callable[[date, str | None], str | None]
-"""Returns a package's newest release at the end of a day, of all or only below a version; None:
-there is none."""
 
 
 def of_day(day: date, release: Release | None = None) -> Wanted:
@@ -56,13 +52,13 @@ def dates(first: date, last: date) -> tuple[date, ...]:
     return tuple(day for day in days if day <= last)
 
 
-def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wanted, ...]:
+def releases(package: str, first: date, last: date, tick: Tick) -> tuple[Wanted, ...]:
     """Return the releases of a package in a span of days, in their order.
 
     The newest at the beginning comes first. A release that was never the newest, such as one of an
     older branch, is left out.
     """
-    at = functools.cache(lambda day: newest(day, None))
+    at = functools.cache(lambda day: newest(package, tick, day))
 
     def changes(low: date, high: date) -> Iterator[date]:
         """Yield days with another newest release than the day before, after `low` to `high`."""
@@ -77,7 +73,7 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
         # After a release is yanked, an older one is the newest, but it is not new.
         while version is not None and (before is None or Version(version) > Version(before)):
             new.append(version)
-            version = newest(day, version) if day != first else None
+            version = newest(package, tick, day, version) if day != first else None
         for version in reversed(new):
             release = Release(package=package, version=version, previous=before)
             wanted.append(of_day(day, release))
@@ -86,8 +82,8 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
     return tuple(wanted)
 
 
-def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None:
-    """The newest release of a package, as `Newest`, from the index."""
+def newest(package: str, tick: Tick, day: date, below: str | None = None) -> str | None:
+    """Ask the index for a package's newest release at the end of a day, perhaps below a version."""
     tick(f"as of {day}")
     asked = f"{package}<{below}" if below else package
     try:
