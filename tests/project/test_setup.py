@@ -92,7 +92,7 @@ def test_another_project_is_never_taken_for_ours(
         paths.project_root(stand_in=False)
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
-    with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
+    with pytest.raises(DeclarationError, match=r"apps/pyproject\.toml: file"):
         load_stacks(inner.parent)
 
 

@@ -36,8 +36,6 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     every = tables(kinds.read_all(Points, results, problems))
     dated = [table for table in every if not table.package]
     known = kinds.read_all(Change, results, problems)
-    if not dated:
-        problems.append("there are no points against an anchor, and nothing else is searched")
     for problem in problems:
         errors().say(f"note: {problem}")
     detected = candidates.detect(dated, known)
@@ -77,8 +75,6 @@ def confirm_command(
     files.require_room(results)
     detected = result_files.read(Candidates, file).candidates
     own = [candidate for candidate in detected if candidate.series.machine == here]
-    if others := {candidate.series.machine for candidate in detected} - {here}:
-        progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")
     clean_up(progress)
     seconds, reporter = budget_seconds(budget) or 0.0, Reporter(console)
     judged, left = confirm.confirm(project, own, seconds, results, reporter)

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from duetbench.app import stacks
 from duetbench.core.comparison import Release
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import SetupError
 from duetbench.host import machine
 from duetbench.host.command import Tick
 from observatory.matrix.checkout import Anchor
@@ -38,12 +38,10 @@ def without_known(wanted: Sequence[Wanted], results: Path, anchor: Anchor) -> li
 
 
 def dates(first: date, last: date) -> tuple[date, ...]:
-    """Return the dates a month apart from first to last; UsageError if there is none.
+    """Return the dates a month apart from first to last.
 
     In a month without such a day, it is its last day.
     """
-    if last < first:
-        raise UsageError(f"--since {first} --until {last}: expected the earlier date first")
     months = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     days = (
         date(year, month + 1, min(first.day, monthrange(year, month + 1)[1]))
