@@ -18,7 +18,7 @@ from duetbench.host.command import Tick
 from observatory.matrix.checkout import Anchor
 from observatory.store import kinds
 from observatory.store.points import Points
-from observatory.trend.anchored import Wanted
+from observatory.trend.anchored import INTERRUPTED, Wanted
 
 
 def of_day(day: date, release: Release | None = None) -> Wanted:
@@ -32,7 +32,8 @@ def without_known(wanted: Sequence[Wanted], results: Path, anchor: Anchor) -> li
     known: dict[str, set[str]] = {}
     origin = (machine.fingerprint().id, anchor.name, "backfill")
     for file in kinds.read_all(Points, results):
-        if (file.machine.id, file.anchor, file.origin) == origin:
+        of_these = (file.machine.id, file.anchor, file.origin) == origin
+        if of_these and INTERRUPTED not in file.notes:
             known.setdefault(file.label, set()).update(case.case for case in file.cases)
     return [replace(stack, known=known.get(stack.label, ())) for stack in wanted]
 
