@@ -47,7 +47,7 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
         moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
         series = f"{len(candidate.steps)} series on {candidate.series.machine}"
         lines.append(f"{candidate.id}: {series} moved with {moved}")
-    lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
+    lines.append(f"{len(detected.candidates)} candidates")
     report(lines, "### Detection")
 
 

@@ -139,4 +139,3 @@ class Candidates(Artefact):
 
     format: Literal[1] = 1
     candidates: tuple[Change, ...] = ()
-    known: int = Field(default=0, ge=0, description="Candidates that were already judged.")
