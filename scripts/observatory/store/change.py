@@ -90,7 +90,6 @@ class Change(Artefact):
     cause: Cause = Field(default=Cause(), description="The releases behind it, if known.")
     why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
-    confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
     method: str = Field(default="", description="How it was detected and confirmed.")
     note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
@@ -113,11 +112,6 @@ class Change(Artefact):
     @property
     def interval(self) -> Interval:
         return Interval(self.ratio, self.low, self.high)
-
-    @property
-    def measured_on(self) -> str:
-        """The machine of the confirming duets, which its size applies to."""
-        return self.confirmed_on or self.series.machine
 
     @property
     def releases(self) -> tuple[Release, ...]:

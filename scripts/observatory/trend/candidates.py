@@ -193,7 +193,7 @@ def close(records: Sequence[Change]) -> list[Change]:
             later.id
             for later in records
             if record.status == "open" and later.when > record.when
-            if (later.series, later.measured_on) == (record.series, record.measured_on)
+            if later.series == record.series
             for log in [math.log(record.ratio * later.ratio)]
             if direction(metric, log) is not Verdict.WORSE
             or abs(log) <= math.log1p(metric_row(metric).limit)
