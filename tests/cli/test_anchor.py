@@ -58,7 +58,7 @@ def scene(index: Index, tmp_path: Path, call: Shell) -> Scene:
 @pytest.mark.real
 def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
     result = scene.measure()
-    assert (result.code, "found none: declare one" in result.err) == (2, True), result
+    assert (result.code, "anchor.toml: file: found" in result.err) == (2, True), result
     scene.anchored("first")
 
     # A stack that came later has no point yet; all others are measured.

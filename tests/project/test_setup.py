@@ -24,7 +24,7 @@ from bare import QUIET, Programs
 from bench import PROJECT, Bench, eventually, execute
 from duetbench.app import interpreters, tools
 from duetbench.app.declarations import OhaSpec
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 from observatory.cli.setup import setup_command
@@ -84,8 +84,7 @@ def test_another_project_is_never_taken_for_ours(
     monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
     monkeypatch.chdir(inner)
     assert paths.project_root() == inner.parent
-    sentence = rf"^{inner.parent} declares no experiments \(no apps.*CONTRIBUTING\.md;"
-    with pytest.raises(UsageError, match=sentence):
+    with pytest.raises(DeclarationError, match=rf"^{inner.parent}/apps/pyproject\.toml: file"):
         load_stacks(paths.project_root())
     monkeypatch.chdir("/")
     assert paths.project_root() == PROJECT  # to read, or to look at the machine
@@ -93,7 +92,7 @@ def test_another_project_is_never_taken_for_ours(
         paths.project_root(stand_in=False)
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
-    with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
+    with pytest.raises(DeclarationError, match=r"apps/pyproject\.toml: file"):
         load_stacks(inner.parent)
 
 

@@ -168,7 +168,6 @@ def test_the_command_writes_the_page(tmp_path: Path, reference_results: Path, ca
     """Of the committed results alone: `make bench` adds others, which it asks as well."""
     (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
     call.patch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    assert call("observatory", "findings").code == 4
     for name in ("apps", "benchmarks"):
         (tmp_path / name).symlink_to(PROJECT / name)
     shutil.copytree(reference_results, tmp_path / "results")

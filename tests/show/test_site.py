@@ -13,7 +13,7 @@ import pytest
 import sites
 from bench import PROJECT, Once
 from duetbench.core.comparison import Missing
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.metrics import CPU
 from duetbench.host import files
 from duetbench.report.attribution import AttributionText
@@ -240,7 +240,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
         sites.build_site(tmp_path)
     assert precious.read_text() == "years of work"
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="found a file"):
+    with pytest.raises(RecordError, match="cannot be written"):
         sites.build_site(tmp_path, "file")
 
 

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,10 @@ from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files, result_files
+from duetbench.judge.duet_loop import Reporter
 from fake_github import Step
+from fake_sessions import SilentReporter
+from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, StackState
 from observatory.store.points import Points
@@ -112,9 +116,10 @@ def test_two_points_after_a_release_are_a_candidate() -> None:
     """2 % more from the first night with the new lock: runs, locks and packages of both sides."""
     figures = {"x/a": ratios((20, 1.1), (2, 1.122), scatter=0.001)}
     actual = detect([table(figures, BUMPED[:22])])
-    ((item,), known) = actual.candidates, actual.known
+    (item,) = actual.candidates
+    assert item.series.machine == MACHINE
     assert (item.before_run, item.after_run) == (run_of(19), run_of(20))
-    assert (item.when, known) == (FIRST + timedelta(days=20), 0)
+    assert item.when == FIRST + timedelta(days=20)
     assert (item.base.digest, item.head.digest) == (digest("1"), digest("2"))
     assert (item.base_commit, item.head_commit) == (COMMIT, COMMIT)
     assert item.packages == moves("granian")
@@ -232,15 +237,13 @@ def test_nothing_is_judged_twice() -> None:
     )
     for records, known in (((record,), 1), ((earlier, later, elsewhere), 0), ((), 0)):
         actual = detect(made, records)
-        assert (actual.known, len(actual.candidates)) == (known, 1 - known)
+        assert len(actual.candidates) == 1 - known
     for verdict, tries, known in (
         (Verdict.UNKNOWN, 2, 0), (Verdict.UNKNOWN, 3, 1), (Verdict.SAME, 1, 1),
     ):  # fmt: skip
         update = {"status": "dismissed", "verdict": verdict, "tries": tries}
         actual = detect(made, [item.model_copy(update=update)])
-        assert (actual.known, [again.tries for again in actual.candidates]) == (
-            known, [tries] * (not known),
-        )  # fmt: skip
+        assert [again.tries for again in actual.candidates] == [tries] * (not known)
 
 
 def test_a_change_that_was_undone_is_closed() -> None:
@@ -253,28 +256,29 @@ def test_a_change_that_was_undone_is_closed() -> None:
     for open_, later in (
         (slower, recorded("closed", 0.95, 30)),
         (slower, recorded("closed", 0.91, 10)),  # before it
-        (slower, undone.model_copy(update={"confirmed_on": "beta"})),  # of that machine's size
         (slower, recorded("closed", 0.91, 30, "x/b")),  # of another series
         (slower.model_copy(update={"status": "closed"}), undone),
     ):
         assert close((open_, later)) == [open_, later]
 
 
-def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
+def test_candidates_are_judged_while_there_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
     now = [0.0]
     shares: list[float] = []
     searched: list[tuple[str, float]] = []
     comparison = comparison_of(judged_case("x/a", LARGER))
 
-    def judge(candidate: Change, seconds: float) -> Comparison:
+    def judge(_: Checkout, candidate: Change, seconds: float, __: Reporter) -> Comparison:
         shares.append(seconds)
         if candidate.id.endswith("gone"):
             raise HistoryError("no lock")
         now[0] += 150.0
         return comparison
 
-    def search(change: Change, seconds: float) -> Cause:
+    def search(_: Checkout, change: Change, seconds: float, __: Reporter) -> Cause:
         searched.append((change.id, seconds))
         return Cause(suspects=("a",), reason="no time")
 
@@ -283,10 +287,13 @@ def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
         candidate_of((case, 1.05)).model_copy(update={"id": name, "packages": ()})
         for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
-    judged, left = confirm(
-        candidates, judge, 330.0, tmp_path,
-        log=lambda _: None, search=search, clock=lambda: now[0],
+    monkeypatch.setattr("observatory.trend.confirm.compare_stacks", judge)
+    monkeypatch.setattr("observatory.trend.cause.search", search)
+    judge_all = partial(
+        confirm, Checkout.here(), seconds=330.0, results=tmp_path,
+        reporter=SilentReporter(), clock=lambda: now[0],
     )  # fmt: skip
+    judged, left = judge_all(candidates)
     # Half of: 330 s for four; for three; 180 s for two; and 30 s are too few.
     assert shares == [41.25, 55.0, 45.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
@@ -297,11 +304,9 @@ def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
     alone = candidate_of(("x/a", 1.05))  # of which only one package moved
-    ((known,), _) = confirm(
-        [alone], lambda *_: comparison, 100.0, tmp_path,
-        log=lambda _: None, search=lambda *_: pytest.fail("its release is known"),
-    )  # fmt: skip
+    ((known,), _) = judge_all([alone])
     assert known.releases
+    assert len(searched) == 1, "its release is known"
 
 
 @pytest.mark.long
@@ -322,7 +327,6 @@ def test_the_command_finds_and_hands_on(step: Step) -> None:
     assert actual.candidates[0].id in step.summary
     result = step("confirm", file, "--results", folder / "out")
     assert result.code == 0, result
-    assert f"other candidates wait for {MACHINE}" in result.err
     assert "no candidate on this machine" in result.out
 
 

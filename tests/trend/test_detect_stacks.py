@@ -89,7 +89,7 @@ def test_both_stacks_are_found_and_measured_as_they_were(
     assert ("beta==1.0 " in before, "beta==1.5 " in after) == (True, True)
 
     sessions, reporter = note_sessions(monkeypatch), SilentReporter()
-    actual = compare_stacks(Checkout(tiny, "nightly"), candidate, 90.0, reporter=reporter)
+    actual = compare_stacks(Checkout(tiny, "nightly"), candidate, 90.0, reporter)
     (session,) = sessions
     assert session.extent.seconds == 90.0
     assert session.reporter is reporter

@@ -3,7 +3,6 @@
 import math
 import os
 from datetime import UTC, date, datetime
-from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -72,22 +71,17 @@ def anchor_command(
             wanted = [
                 stack
                 for name in releases.replace(",", " ").split()
-                for stack in backfill.releases(
-                    name, first, last, partial(backfill.newest, name, tick)
-                )
+                for stack in backfill.releases(name, first, last, tick)
             ]
     console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
     if dry_run:
         return 0
     files.require_room(folder)
     clean_up(console)
-    save = partial(files.save, folder)
     effort = Effort(seed=now.toordinal(), limit=budget_seconds(budget) or math.inf)
     left = backfill.without_known(wanted, folder, anchor)
-    # What a sandbox hands out of a night, whatever ends it; a past stack is measured again.
-    keep = save if tonight else bool
-    for points in measure(checkout, left, select, reporter, effort, keep):
-        console.say(f"{points}, in {save(points)}")
+    for points in measure(checkout, left, select, reporter, effort):
+        console.say(f"{points}, in {files.save(folder, points)}")
         measured.append(points)
     console.say(f"{len(measured)} of {len(wanted)} stacks measured now")
     if all(points.cases for points in measured):

@@ -1,9 +1,7 @@
 """`observatory detect` and `confirm`: series that moved for good, and duets of their stacks."""
 
 import json
-from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated
 
 from duetbench.ci import actions
@@ -38,8 +36,6 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     every = tables(kinds.read_all(Points, results, problems))
     dated = [table for table in every if not table.package]
     known = kinds.read_all(Change, results, problems)
-    if not dated:
-        problems.append("there are no points against an anchor, and nothing else is searched")
     for problem in problems:
         errors().say(f"note: {problem}")
     detected = candidates.detect(dated, known)
@@ -51,7 +47,7 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
         moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
         series = f"{len(candidate.steps)} series on {candidate.series.machine}"
         lines.append(f"{candidate.id}: {series} moved with {moved}")
-    lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
+    lines.append(f"{len(detected.candidates)} candidates")
     report(lines, "### Detection")
 
 
@@ -79,17 +75,9 @@ def confirm_command(
     files.require_room(results)
     detected = result_files.read(Candidates, file).candidates
     own = [candidate for candidate in detected if candidate.series.machine == here]
-    if others := {candidate.series.machine for candidate in detected} - {here}:
-        progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")
     clean_up(progress)
-    reporter = Reporter(console)
-    explain = partial(resolve_name("duetbench.judge.attribute:explain"), narrator=reporter)
-    judge = partial(confirm.compare_stacks, project, reporter=reporter, explain=explain)
-    find = resolve_name("observatory.trend.cause:search")
-    judged, left = confirm.confirm(
-        own, judge, budget_seconds(budget) or 0.0, results, log=console.say,
-        search=lambda change, rest: find(project, change, rest, reporter),
-    )  # fmt: skip
+    seconds, reporter = budget_seconds(budget) or 0.0, Reporter(console)
+    judged, left = confirm.confirm(project, own, seconds, results, reporter)
     lines = [_sentence(record) for record in judged]
     report(lines if own else [f"no candidate on this machine ({here})"], "### Changes")
     for name, reason in left.items():

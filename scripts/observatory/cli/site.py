@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Final
 
-from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import STANDARD, Console, Narrator, duration, errors, write
 from observatory.cli.options import OUTPUT, ResultsOption
@@ -61,11 +61,6 @@ def findings_command(*, output: Annotated[Path, OUTPUT] = STANDARD) -> None:
     """
     project = Checkout.here()
     site = Site(project.root, project.results)
-    if not site.runs:
-        raise RecordError(
-            f"{project.results}: no run has been recorded; make one: observatory measure --profile "
-            "nightly"
-        )
     links = {name: path.relative_to(site.results) for name, (_, path) in site.files.items()}
     write(findings.write_findings(site.experiments, links), output)
     for problem in site.problems:

@@ -73,12 +73,7 @@ class Checkout(Subject):
 
     @property
     def anchor(self) -> Anchor:
-        """Its anchor; raises UsageError if it has none, DeclarationError if it is invalid."""
-        if not self.anchor_file.is_file():
-            raise UsageError(
-                f"{self.anchor_file}: expected the anchor that points are measured against, found "
-                "none: declare one (docs/observatory/automation.md)"
-            )
+        """Its anchor; raises DeclarationError if there is none, or it is invalid."""
         return validate(Anchor, read_toml(self.anchor_file), str(self.anchor_file))
 
     @cached_property

@@ -38,7 +38,10 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, Path]
     parts = [_FINDINGS, f"{formats.quantity(len(answers), 'statement')}: {tally}."]
     for name, section in experiments.items():
         inside = f"Inside the process: {section.measured}." if section.measured else ""
-        parts += [f"## {escape(name)}", _about(section), inside, _answers(section.answers)]
+        question = f"*{escape(section.question)}*" if section.question else ""
+        source = f"Published: {escape(section.source)}." if section.source else ""
+        about = f"{question} {source}".strip()
+        parts += [f"## {escape(name)}", about, inside, _answers(section.answers)]
     parts.append("# Figures")
     parts.append(
         "Measured figures have the 95 % interval over the launches of the run with most of them."
@@ -54,12 +57,6 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, Path]
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
     lines = "\n\n".join(filter(None, parts)).splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _about(section: Section) -> str:
-    question = f"*{escape(section.question)}*" if section.question else ""
-    source = f"Published: {escape(section.source)}." if section.source else ""
-    return " ".join(filter(None, (question, source)))
 
 
 def _answers(answers: Iterable[Answer]) -> str:

@@ -90,7 +90,6 @@ class Change(Artefact):
     cause: Cause = Field(default=Cause(), description="The releases behind it, if known.")
     why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
-    confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
     method: str = Field(default="", description="How it was detected and confirmed.")
     note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
@@ -115,11 +114,6 @@ class Change(Artefact):
         return Interval(self.ratio, self.low, self.high)
 
     @property
-    def measured_on(self) -> str:
-        """The machine of the confirming duets, which its size applies to."""
-        return self.confirmed_on or self.series.machine
-
-    @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that caused it, the largest share first."""
         releases = (release for share in self.cause.shares for release in share.releases)
@@ -139,4 +133,3 @@ class Candidates(Artefact):
 
     format: Literal[1] = 1
     candidates: tuple[Change, ...] = ()
-    known: int = Field(default=0, ge=0, description="Candidates that were already judged.")

@@ -45,16 +45,13 @@ not include it: that covers the rounds of one counting, which all differ in the 
 def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
     """Return the candidates of tables of anchored points that were not `judged` yet."""
     new: list[Change] = []
-    known = 0
     for candidate in chain.from_iterable(map(of_table, tables)):
         earlier = [c for c in judged if c.id == candidate.id or _overlap(candidate, c)]
-        if any(change.final for change in earlier):
-            known += 1
-        else:
+        if not any(change.final for change in earlier):
             tries = max((change.tries for change in earlier), default=0)
             new.append(candidate.model_copy(update={"tries": tries}))
     new.sort(key=lambda candidate: (-candidate.steps[0].strength, candidate.id))
-    return Candidates(candidates=tuple(new), known=known)
+    return Candidates(candidates=tuple(new))
 
 
 def of_table(table: Table) -> Iterator[Change]:
@@ -196,7 +193,7 @@ def close(records: Sequence[Change]) -> list[Change]:
             later.id
             for later in records
             if record.status == "open" and later.when > record.when
-            if (later.series, later.measured_on) == (record.series, record.measured_on)
+            if later.series == record.series
             for log in [math.log(record.ratio * later.ratio)]
             if direction(metric, log) is not Verdict.WORSE
             or abs(log) <= math.log1p(metric_row(metric).limit)

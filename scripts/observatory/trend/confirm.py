@@ -9,12 +9,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Final
 
 from duetbench.app.setting import Contrast
 from duetbench.core.change import Cause, Share
-from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Release
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Release
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
@@ -23,7 +25,6 @@ from duetbench.host.machine import measuring
 from duetbench.judge import preparation
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import resolve_stack
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, StackState
@@ -38,25 +39,14 @@ LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 
 IMPROVED: Final = "An improvement: there is nothing to do."
 
-Judge = Callable[[Change, float], Comparison]
-"""Compares the two stacks of a candidate within the given seconds."""
-
-Search = Callable[[Change, float], Cause]
-"""Finds the releases behind a change, as far as they are found in the given seconds."""
-
 CONFIRMING: Final = 0.5
 """Share of a candidate's time for its comparison; the rest is for the search."""
 
 
 def compare_stacks(
-    project: Checkout,
-    candidate: Change,
-    seconds: float,
-    *,
-    reporter: Reporter,
-    explain: Callable[[Comparison, Sides], Attribution | None] = lambda _comparison, _sides: None,
+    project: Checkout, candidate: Change, seconds: float, reporter: Reporter
 ) -> Comparison:
-    """Compare the stacks before and after on the cases that moved most; `explain` what moved.
+    """Compare the stacks before and after on the cases that moved most, and explain what moved.
 
     Raises:
         UsageError: None of them is still declared.
@@ -73,6 +63,7 @@ def compare_stacks(
     states = (candidate.base, candidate.before_run), (candidate.head, candidate.after_run)
     labels = (f"{stack} {f'as of {s.as_of}' if s.as_of else f'of {run}'}" for s, run in states)
     base, head = zip(labels, find_locks(project, candidate, reporter), strict=True)
+    explain = partial(resolve_name("duetbench.judge.attribute:explain"), narrator=reporter)
     with measuring():
         return compare(
             project, Contrast(), Extent(select, seconds=seconds), reporter, explain=explain,
@@ -105,13 +96,11 @@ def _find_lock(project: Checkout, state: StackState, commit: str | None, narrato
 
 
 def confirm(
+    project: Checkout,
     candidates: Sequence[Change],
-    judge: Judge,
     seconds: float,
     results: Path,
-    *,
-    log: Callable[[str], None],
-    search: Search = lambda _change, _seconds: Cause(),
+    reporter: Reporter,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds`, and search for their causes; save and return them.
@@ -123,6 +112,7 @@ def confirm(
         InterruptedRun: What was judged until then is kept.
         RecordError: A file cannot be written.
     """
+    search, log = resolve_name("observatory.trend.cause:search"), reporter.say
     ends = clock() + seconds
     judged: list[Change] = []
     left: dict[str, str] = {}
@@ -134,7 +124,7 @@ def confirm(
             continue
         log(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
         try:
-            comparison = judge(candidate, CONFIRMING * share)
+            comparison = compare_stacks(project, candidate, CONFIRMING * share, reporter)
         except (HistoryError, SetupError, UsageError) as problem:
             # A stack that cannot be installed any more must not delay the others.
             left[candidate.id] = str(problem)
@@ -144,7 +134,8 @@ def confirm(
         files.save(results, concluded)
         if concluded.status == "open" and not concluded.releases:
             try:
-                cause = search(concluded, max(0.0, began + share - clock()))
+                rest = max(0.0, began + share - clock())
+                cause = search(project, concluded, rest, reporter)
                 concluded = concluded.model_copy(update={"cause": cause})
             except (HistoryError, SetupError, UsageError) as problem:
                 log(f"{candidate.id}: its cause was not searched for: {problem}")

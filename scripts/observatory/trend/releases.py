@@ -284,7 +284,7 @@ def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iter
                 others = (other for other in share.releases if other != release)
                 ratio = share.interval
                 yield ReleaseEffect(
-                    *key, release.previous, days.get(key, record.when), record.measured_on,
+                    *key, release.previous, days.get(key, record.when), on.machine,
                     on.case, on.metric, ratio, direction(on.metric, math.log(ratio.estimate)),
                     dated=key in days,
                     together=tuple(f"{other.package} {other.version}" for other in others),
