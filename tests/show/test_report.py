@@ -19,6 +19,7 @@ from comparing import (
     LARGER,
     LATE,
     OPEN,
+    OPEN_RATE,
     SAME,
     WORSE,
     Judged,
@@ -73,7 +74,6 @@ MANY: Final = tuple(
 UNREACHED: Final = Coverage(differ=3, entered=0, missed=("slow in shop.py",), alone=True)
 NEXT: Final = {"reproduce": AGAIN}
 LACKS: Final = ("to repeat it, add --header again: the command omits that",)
-RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 SPENT: Final = OPEN.model_copy(update={"lack": "samples"})
 ONE_SIDE: Final = {"missing": (Missing(case="one/b", reason="only head has it"),)}
 
@@ -93,7 +93,7 @@ INVENTED: Final[dict[str, tuple[str, tuple[Judged, ...], dict[str, Any]]]] = {
     ("3333", (judged_case(A, SAME, OPEN), judged_case(B, SAME)), {}),
     "unknown, beside what is alike": ("3333", (judged_case(A, OPEN, SAME_SQL),), {}),
     "twice the time that was too short":
-    ("3333", (judged_case(A, OPEN, RATE), judged_case(B, OPEN)), NEXT),
+    ("3333", (judged_case(A, OPEN, OPEN_RATE), judged_case(B, OPEN)), NEXT),
     "more time does not help": ("3333", (judged_case(A, SPENT),), NEXT),
     "an effect leads without a cost": ("0033", (judged_case(A, SAME, SQL),), {}),
     "the most telling of two": ("3333", (judged_case(A, CALLS, SQL),), {}),

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -88,12 +88,6 @@ def test_changes_lead_to_their_stories_and_evidence(texts: Mapping[str, str]) ->
     assert f'name="description" content="{finding}."' in texts[FASTAPI]
 
 
-def saved(folder: Path, *records: Any) -> Site:
-    for record in records:
-        files.save(folder / "results", record)
-    return sites.gather_site(folder)
-
-
 def test_a_release_that_could_not_be_measured_is_no_base() -> None:
     first, second, third = sites.RELEASES
     lost = tuple(Missing(case=case.case, reason="no wheel") for case in second.cases)
@@ -106,7 +100,8 @@ def test_a_release_that_could_not_be_measured_is_no_base() -> None:
 
 
 def test_one_night_is_no_picture(tmp_path: Path) -> None:
-    site = saved(tmp_path, a_file(1, of(JSON, ratio(1.0))))
+    files.save(tmp_path / "results", a_file(1, of(JSON, ratio(1.0))))
+    site = sites.gather_site(tmp_path)
     assert headline_case(site) == ""
     assert "A chart needs two nights." in page(site).text
 

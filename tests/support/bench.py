@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import psutil
 import pytest
-from cyclopts import App
 
 import duetbench
 import observatory.cli
@@ -130,14 +129,6 @@ def lives(pid: int) -> bool:
 
 
 PROGRAMS: Final = {"duetbench": cli.app, "observatory": observatory.cli.app}
-
-
-def find_verb(program: str, words: Iterable[str]) -> tuple[App, list[str]]:
-    """The verb that a command line begins with, or the group of verbs; and its other words."""
-    verb, rest = PROGRAMS[program], [*words]
-    while rest and rest[0] in {*verb} - {"--help"}:
-        verb = verb[rest.pop(0)]
-    return verb, rest
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,7 @@ def test_releases_are_found_by_few_questions(monkeypatch: pytest.MonkeyPatch) ->
     assert [item.release.previous for item in actual if item.release] == [None, "1.0", "1.9"]
     assert len(asked) == len(set(asked)) < 30  # of 90 days
     begun = backfill.releases("gamma", date(2026, 4, 7), LAST, print)
-    assert [item.label for item in begun] == ["gamma 2.0"], (
-        "the newest of that day, and none before"
-    )
+    assert [item.label for item in begun] == ["gamma 2.0"]  # the newest of that day, none before
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
