@@ -15,7 +15,6 @@ from typing import Any, Final
 import pytest
 
 from bench import PROJECT, Bench, Shell, all_cases, experiments
-from duetbench.app import interpreters
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
@@ -28,7 +27,6 @@ from duetbench.load.loads import drain
 from duetbench.load.server import Serving
 from duetbench.load.summary import summarise
 from goldens import assert_golden, assert_said
-from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import (
@@ -82,20 +80,6 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
     assert (gil.load.connections, gil.load.rate, gil.load.duration) == (10, 16, 7)
     assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
     assert (free.load.duration, free.workers) == (2, 2)
-
-
-def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is prebuilt counts only if all of it is."""
-    there = {("prebuilt", "3.14"), ("source", "3.14"), ("source", "3.14t")}
-
-    def read(name: str, place: Path) -> Path | None:
-        return place if (place.parent.name.split("-")[0], name) in there else None
-
-    monkeypatch.setattr(interpreters, "read", read)
-    declared = declared_interpreters.load()
-    assert "source-" in str(declared_interpreters.locate("3.14", declared))
-    there.add(("prebuilt", "3.14t"))
-    assert "prebuilt-" in str(declared_interpreters.locate("3.14", declared))
 
 
 def test_each_mistake_names_file_key_found_and_allowed(tmp_path: Path) -> None:
