@@ -5,23 +5,20 @@ import math
 import re
 import shlex
 import shutil
-from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from bench import PROJECT, Bench, Shell, all_cases, experiments
+from bench import PROJECT, Bench, all_cases, experiments
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Endpoint, Load, Profile, Run, Status
 from duetbench.host import result_files
-from duetbench.judge.duet_loop import duet_seconds
-from duetbench.judge.pairs import scales, server_of
+from duetbench.judge.pairs import scales
 from duetbench.load import verify
 from duetbench.load.loads import drain
 from duetbench.load.server import Serving
@@ -39,8 +36,6 @@ from observatory.matrix.experiments import (
 from observatory.matrix.published import load_published
 from observatory.show import tables
 from observatory.show.claims import check
-from observatory.store.night import NightPlan
-from observatory.trend.anchored import Effort
 from repos import write, write_all
 from synthetic import make_case, make_run, steady_result
 
@@ -162,27 +157,11 @@ def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None
     assert drain(item) == pytest.approx(seconds)
 
 
-def test_the_nights_duets_fit_their_budget() -> None:
-    """Nearly all cases get five duets; with more cases than that some have four."""
-    nightly = Checkout.here("nightly").plan()
-    servers = Counter(map(server_of, nightly.cases))
-    costs = ((*duet_seconds(item), servers[server_of(item)]) for item in nightly.cases)
-    seconds = [own + start / shared for start, own, shared in costs]
-    shard = (PROJECT / ".github" / "workflows" / "shard.yml").read_text("utf-8")
-    budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
-    assert 0.8 * sum(Effort().least_of(each) * each for each in seconds) <= budget
-
-
-def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path, call: Shell) -> None:
+def test_a_night_has_no_duets_of_what_computes_on_all_cores() -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
-    day = datetime.now(UTC).toordinal()
-    call("observatory", "plan", "--output", tmp_path / "night.json")
-    (shard,) = result_files.read(NightPlan, tmp_path / "night.json").shards
-    assert shard.plan.seed in {day, day + 1}  # another order each night
-    nightly = Checkout.here("nightly").cases()
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
     free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
-    assert {case.id for case in nightly if scales(case)} == {
+    assert {case.id for case in Checkout.here("nightly").cases() if scales(case)} == {
         *(f"asgi-wsgi/{name}" for name in ids),
         *(f"contention/wsgi-{what}/py3.14t/t2" for what in ("shared", "private")),
         *(f"gil-endpoints/sync_cpu/py{name}" for name in free),
