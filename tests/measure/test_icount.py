@@ -124,7 +124,6 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str], Program]:
-    """Make the program of a target."""
     file = tmp_path / "payload.py"
     file.write_text(PAYLOAD)
     python = Checkout.here().interpreter("3.14").executable
