@@ -102,13 +102,11 @@ def new_page(chromium: Browser) -> Iterator[NewPage]:
 
 @pytest.fixture
 def sessions(state_home: Path) -> Path:
-    """The folder of session records of this test."""
     return state_home / "duetbench" / "sessions"
 
 
 @pytest.fixture
 def heard() -> io.StringIO:
-    """The narrator's output."""
     return io.StringIO()
 
 

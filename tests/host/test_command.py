@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from duetbench.host import command
 from duetbench.host.command import last_words
 from goldens import assert_said
@@ -12,18 +10,6 @@ from goldens import assert_said
 def test_the_last_exception_comes_first() -> None:
     """Without what was given, which may be private, and without folders that nobody knows."""
     assert_said("last-words", last_words)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("one  two\n\n" * 75 + "the end\n", "… / " + "one two / " * 59 + "the end"),
-        (f"{'a ' * 400}the end", f"… {('a ' * 400 + 'the end')[-600:]}"),
-        ("", "nothing"),
-    ],
-)
-def test_other_words_are_the_last_ones(text: str, words: str) -> None:
-    assert last_words(text) == words
 
 
 def test_a_failed_build_quotes_its_own_error(tmp_path: Path) -> None:

@@ -561,7 +561,7 @@ PIECE = 'await send({"type": "http.response.body", "body": bytes(100), "more_bod
 def test_neither_threads_nor_answers_without_end_stop_it(python: str, tmp_path: Path) -> None:
     """An answer comes in pieces for ever, or never begins; the application catches what it can."""
     (side,) = observe(tmp_path, "wsgi", python, SPIN, PLAIN)
-    assert [answer["status"] for answer in side.answers[0]][:2] == [200, 200]
+    assert {answer["status"] for answer in side.answers[0]} == {200}
     for text, size in ((PIECE, r"[1-9]\d*"), ("pass", "0")):
         application = ENDLESS.replace("MORE", text)
         words = rf"^GET /: an answer without end: more than (1|0\.99) s and {size} kB$"

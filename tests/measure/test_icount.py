@@ -18,7 +18,6 @@ import pytest
 from bare import Programs
 from bench import eventually, processes_with
 from duetbench.app.in_process import Program, fixed_addresses
-from duetbench.app.testbed import ENTRY
 from duetbench.core.errors import CountError
 from duetbench.counts import counted, profiling
 from duetbench.counts.profiling import ROOT, Name
@@ -95,24 +94,7 @@ def work():
         seldom()
     Thing.also()
 
-class asgi:  # as the applications of frameworks are called
-    async def __call__(self, scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
-
-class wsgi:
-    def __call__(self, environ, start_response):
-        start_response("200 OK", [])
-        return [b"{}"]
-
 def prepare(target):
-    name, _, wrapped = target.partition(" ")
-    if name in ("asgi", "wsgi"):
-        import duetbench_entry
-        from duetbench.app.inside import drivers
-        app = globals()[name]()
-        app = duetbench_entry.in_front_of(app, name) if wrapped else app
-        return Unit(drivers.DRIVERS[name](app, drivers.Ask("/json")))
     if target == "raises":
         raise ValueError("no such thing")
     if target == "dies":
@@ -142,7 +124,6 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str], Program]:
-    """Make the program of a target."""
     file = tmp_path / "payload.py"
     file.write_text(PAYLOAD)
     python = Checkout.here().interpreter("3.14").executable
@@ -192,27 +173,6 @@ def test_counts_repeat(
         assert count(program("json")) == pytest.approx([first["json"]], rel=counted.LAYOUT)
     finally:
         fixed_addresses.cache_clear()
-
-
-# Of FastAPI's json, and of Flask's, as the committed results have them.
-JSON: Final = {"asgi": 354_454, "wsgi": 338_460}
-
-
-@pytest.mark.thorough
-@needs_valgrind
-@pytest.mark.real
-def test_what_is_in_front_of_an_application_costs_nothing_that_is_seen(
-    program: Callable[[str], Program],
-) -> None:
-    """Less than 0.1 % of the instructions of FastAPI's json, and of those of Flask's.
-
-    In front of applications that do nothing: importing others takes Valgrind half a minute.
-    """
-    env = {"PYTHONPATH": str(ENTRY)}
-    for interface, whole in JSON.items():
-        targets = interface, f"{interface} wrapped"
-        plain, wrapped = count(*(replace(program(target), env=env) for target in targets))
-        assert -whole / 100 < wrapped - plain < whole / 1000
 
 
 @needs_valgrind

@@ -1,7 +1,7 @@
 """Launches: what a good one gives, the same by hand, and a plan of them in random order."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,7 +11,7 @@ from bench import PROJECT, Bench, declared, failures
 from duetbench.app.testbed import ENTRY, SideCase, assemble
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Launch, Plan, Run
+from duetbench.core.model import Case, Plan, Run
 from duetbench.host import files, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
@@ -23,8 +23,6 @@ from duetbench.report.run import as_markdown
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case, make_run, ok
 
-Perform = Callable[[Case], Launch]
-
 ALWAYS = {
     *("throughput", "requests", "errors"),
     *(f"response_{point}" for point in ("min", "mean", "p50", "max")),
@@ -34,23 +32,8 @@ ALWAYS = {
 }
 
 
-@pytest.fixture
-def perform(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Perform:
-    monkeypatch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
-
-    def perform(case: Case) -> Launch:
-        case = case.model_copy(update={"load": duet_load(case, 1)})
-        given = assemble(Checkout.here(), [case], tmp_path / "logs")
-        log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(SideCase(case, given), log)
-        assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
-        return outcome
-
-    return perform
-
-
 @pytest.mark.real
-def test_workers_and_cores(bench: Bench, perform: Perform, servers: list[Session]) -> None:
+def test_workers_and_cores(bench: Bench, servers: list[Session]) -> None:
     """Two workers that log nothing: both are met, watched, and pinned as the server is."""
     affinities: dict[int, list[int]] = {}
     real = oha.Generation.over
@@ -61,11 +44,15 @@ def test_workers_and_cores(bench: Bench, perform: Perform, servers: list[Session
         return real(self)
 
     bench.patch.setattr(oha.Generation, "over", over)
+    bench.patch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
-    case = case.model_copy(update={"workers": 2, "server": "granian", "endpoint": quiet})
-    outcome = perform(case)
+    how = {"workers": 2, "server": "granian", "endpoint": quiet, "load": duet_load(case, 1)}
+    case, logs = case.model_copy(update=how), bench.folder / "logs"
+    side = SideCase(case, assemble(Checkout.here(), [case], logs))
+    outcome = launch.perform(side, logs / "server.log")
     assert not failures(outcome.flags), outcome.flags
+    assert not bench.sessions
     assert METRICS.keys() >= outcome.metrics.keys() >= ALWAYS
     assert len(affinities) >= 3, "a master and two workers"
     own, others = allocate()
@@ -106,7 +93,6 @@ def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES)
 
 
 def execute(results: Path, missing: Mapping[str, str], progress: Mock) -> tuple[Run, Path]:
-    """Execute a plan whose launches are good."""
     return runner.execute(
         make_plan(),
         make_run((), status="partial", launches=2, wall_seconds=0.0),

@@ -148,17 +148,22 @@ class Unit(unittest.TestCase):
 """
 
 
-def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
+def test_without_tests_or_a_runner_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests find the commands of their environment, as if it were active."""
+    monkeypatch.setenv("PATH", os.defpath)
     with pytest.raises(UsageError, match="--tests nowhere: expected a file or folder of"):
         Suite.find(tmp_path, ["nowhere"])
     with pytest.raises(UsageError, match="expected a file or folder of"):
         Suite.find(tmp_path, [f"../{tmp_path.name}/.."])
     write(tmp_path, "pytest.ini", _PLAIN["pytest.ini"])
     write(tmp_path, "tests/test_it.py", "raise RuntimeError('no database')")
-    write(tmp_path, "tests/test_other.py", "def test_that_runs():\n    pass\n")
+    finds = f"shutil.which('pytest') == {str(Path(sys.executable).with_name('pytest'))!r}"
+    other = f"import shutil\n\n\ndef test_that_runs():\n    assert {finds}\n"
+    write(tmp_path, "tests/test_other.py", other)
     tests = Suite(tmp_path, ["tests"], Path(sys.executable), pytest=True, own=())
-    other = "tests/test_other.py::test_that_runs"
-    ends = {"tests/test_it.py": "error", other: "passed"}
+    ends = {"tests/test_it.py": "error", "tests/test_other.py::test_that_runs": "passed"}
     assert suite.record(tests, tmp_path, _quiet).outcomes == ends
     # A runner of unittest, as Django's.
     write(tmp_path, "manage.py", "import sys, unittest\nunittest.main(None, argv=sys.argv[2:])\n")
@@ -410,38 +415,18 @@ def test_base_keeps_its_own_code_beside_tests(bench: Bench, project: Project) ->
         assert "fail on base" not in output
 
 
-def test_commands_of_the_environment_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with `uv run pytest`, and as if the environment were active."""
-    monkeypatch.setenv("PATH", os.defpath)
-    python = Path(sys.executable)
-    finds = f"assert shutil.which('pytest') == {str(python.with_name('pytest'))!r}"
-    write(tmp_path, "tests/test_it.py", f"import shutil\n\n\ndef test_it():\n    {finds}\n")
-    seen = suite.record(Suite(tmp_path, ["tests"], python, pytest=True, own=()), tmp_path, _quiet)
-    assert seen.outcomes == {"tests/test_it.py::test_it": "passed"}
-
-
-def test_a_slow_callback_is_no_effect(project: Project) -> None:
+def test_a_late_import_is_watched_and_a_slow_callback_is_no_effect(project: Project) -> None:
     """A loop in debug mode warns of each; whether one is slow is decided by the machine's load."""
-    slow = "    time.sleep(0.2)\n    await asyncio.sleep(0)\n    for author"
-    test = _TEST.replace('7"))', '7"), debug=True)')
-    waits = "import asyncio, time\n" + _ONE.replace("    for author", slow)
-    root = project({"shop.py": waits, "tests/test_shop.py": test})
-    seen = suite.record(Suite.find(root, ["tests"]), root, _quiet)
-    (operation,) = seen.operations.values()
-    assert operation.did is not None
-    assert {kind for kind, *_ in operation.did.events[0]} == {"sql"}
-
-
-def test_a_library_that_a_request_imports_is_watched(project: Project) -> None:
     driver = "class Cursor:\n    def _query(self, q):\n        return q\n"
-    sends = "    from pymysql.cursors import Cursor\n    Cursor()._query('select 1')\n"
     late = {"pymysql/__init__.py": "", "pymysql/cursors.py": driver}
-    app = _ONE.replace("    for author", f"{sends}    for author")
-    root = project({"shop.py": app, "tests/test_shop.py": _TEST, **late})
+    sends = "    from pymysql.cursors import Cursor\n    Cursor()._query('select 1')\n"
+    slow = f"{sends}    time.sleep(0.2)\n    await asyncio.sleep(0)\n    for author"
+    app = "import asyncio, time\n" + _ONE.replace("    for author", slow)
+    test = _TEST.replace('7"))', '7"), debug=True)')
+    root = project({"shop.py": app, "tests/test_shop.py": test, **late})
     (operation,) = suite.record(Suite.find(root, ["tests"]), root, _quiet).operations.values()
     assert ("sql", "select ?", "Cursor._query, pymysql/cursors.py:2") in operation.did.events[0]
+    assert "log" not in {kind for kind, *_ in operation.did.events[0]}
 
 
 def test_declared_tests_stand_for_an_application(bench: Bench, project: Project) -> None:
@@ -553,9 +538,7 @@ def fail():
     words = "1 of the functions fail on both sides: shop.tasks:fail; on base no call came to an end"
     ended = f"Nothing to judge: {words}; the last words: LookupError"
     assert (alone.code, ended in " ".join(alone.out.split())) == (3, True), alone
-    wrong = bench("compare", "--call", "shop.tasks")
-    words = "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n"
-    assert (wrong.code, wrong.err) == (2, words)
+    bench.refused("--call shop.tasks: expected MODULE:FUNCTION", "compare", "--call", "shop.tasks")
 
 
 @pytest.mark.real

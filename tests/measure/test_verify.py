@@ -145,18 +145,11 @@ def check(*identities: Identity, free: bool = False, jit: bool = False, **change
     verification.check_identity(identities, case, python, LOCK)
 
 
-def test_the_right_workers_pass() -> None:
-    check(identity(), identity(worker="100-2"), loop="asyncio")
-    for on in (True, False):
-        compiled = identity(jit_enabled=on)
-        check(compiled, jit=on)
-        # The case may say itself whether it is.
-        check(compiled, env={"PYTHON_JIT": "0"})
-        check(compiled, env_names=("PYTHON_JIT",))
-
-
 def test_what_another_worker_is_is_named() -> None:
-    """PYTHON_GIL=1 on a free-threaded build: the GIL is on, and it is another interpreter."""
+    """PYTHON_GIL=1 on a free-threaded build: the GIL is on, and it is another interpreter.
+
+    A case may say itself whether the JIT is on.
+    """
 
     def check_one(case: str) -> str:
         changes, more = map(json.loads, case.splitlines())

@@ -5,7 +5,6 @@ import math
 import re
 import shlex
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,19 +13,16 @@ from typing import Final
 import pytest
 
 from bench import PROJECT, Bench, all_cases, experiments
-from duetbench.app import interpreters
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Endpoint, Profile, Run, Status
 from duetbench.host import result_files
-from duetbench.judge.duet_loop import duet_seconds
-from duetbench.judge.pairs import scales, server_of
+from duetbench.judge.pairs import scales
 from duetbench.load import verify
 from duetbench.load.server import Serving
 from duetbench.load.summary import summarise
 from goldens import assert_golden, assert_said
-from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import (
@@ -39,7 +35,6 @@ from observatory.matrix.experiments import (
 from observatory.matrix.published import load_published
 from observatory.show import tables
 from observatory.show.claims import check
-from observatory.trend.anchored import Effort
 from repos import write, write_all
 from synthetic import make_run, steady_result
 
@@ -79,20 +74,6 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
     assert (gil.load.connections, gil.load.rate, gil.load.duration) == (10, 16, 7)
     assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
     assert (free.load.duration, free.workers) == (2, 2)
-
-
-def test_all_interpreters_have_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is prebuilt counts only if all of it is."""
-    there = {("prebuilt", "3.14"), ("source", "3.14"), ("source", "3.14t")}
-
-    def read(name: str, place: Path) -> Path | None:
-        return place if (place.parent.name.split("-")[0], name) in there else None
-
-    monkeypatch.setattr(interpreters, "read", read)
-    declared = declared_interpreters.load()
-    assert "source-" in str(declared_interpreters.locate("3.14", declared))
-    there.add(("prebuilt", "3.14t"))
-    assert "prebuilt-" in str(declared_interpreters.locate("3.14", declared))
 
 
 def test_each_mistake_names_file_key_found_and_allowed(tmp_path: Path) -> None:
@@ -150,23 +131,11 @@ def test_timeouts_outlast_the_queues(profile: Profile) -> None:
         assert turns * case.endpoint.floor < case.load.timeout, case.id
 
 
-def test_the_nights_duets_fit_their_budget() -> None:
-    """Nearly all cases get five duets; with more cases than that some have four."""
-    nightly = Checkout.here("nightly").plan()
-    servers = Counter(map(server_of, nightly.cases))
-    costs = ((*duet_seconds(item), servers[server_of(item)]) for item in nightly.cases)
-    seconds = [own + start / shared for start, own, shared in costs]
-    workflow = (PROJECT / ".github" / "workflows" / "machine.yml").read_text("utf-8")
-    budget = 60 * int(re.findall(r"--budget (\d+)m", workflow)[0])
-    assert 0.8 * sum(Effort().least_of(each) * each for each in seconds) <= budget
-
-
 def test_a_night_has_no_duets_of_what_computes_on_all_cores() -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
-    nightly = Checkout.here("nightly").cases()
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
     free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
-    assert {case.id for case in nightly if scales(case)} == {
+    assert {case.id for case in Checkout.here("nightly").cases() if scales(case)} == {
         *(f"asgi-wsgi/{name}" for name in ids),
         *(f"contention/wsgi-{what}/py3.14t/t2" for what in ("shared", "private")),
         *(f"gil-endpoints/sync_cpu/py{name}" for name in free),

@@ -34,7 +34,7 @@ from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import load_stacks
 from observatory.matrix.sides import unmeasurable
 from observatory.matrix.source_builds import SourceBuild, build_oha, mirrors, source_archive
-from repos import borrow_cache, write
+from repos import write
 from synthetic import make_case
 
 
@@ -45,29 +45,22 @@ def test_a_second_set_up_only_checks_and_needs_no_network(
 ) -> None:
     """Everything is ready: nothing is made, and `uv` has nothing left to take from.
 
-    What is declared counts as used, so that it stays, however long ago it was measured with.
+    What is declared counts as used, so that it stays, however long ago it was measured with. Where
+    others' packages may not run as oneself, their environments are not looked at.
     """
     used: list[Path] = []
     monkeypatch.setattr(cache, "touch", used.append)
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
-    setup_command()
-    output = capsys.readouterr().out
-    assert "installed: " not in output
-    for part in ("oha 1.16.0", "interpreters 3.14, 3.14t (", "stack "):
-        assert f"ready and checked: {part}" in output
-    kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
-    assert kinds == {"tools", "interpreters", "environments"}
-
-
-@pytest.mark.real
-def test_the_tools_alone_run_nothing_of_a_stack(bench: Bench) -> None:
-    """Where others' packages may not run as oneself, no environment of them is made."""
-    place = borrow_cache(bench.folder / "cache", bench.patch)
-    shutil.rmtree(place / "environments")
-    result = bench("observatory", "setup", "--no-stacks")
-    assert re.search(r"oha .*\n.*: interpreters 3\.14, 3\.14t \(\w+\)$", result.out, re.MULTILINE)
-    assert "stack" not in result.out + result.err
-    assert not (place / "environments").exists()
+    parts = {"tools": "oha 1.16.0", "interpreters": "interpreters 3.14, 3.14t (",
+             "environments": "stack "}  # fmt: skip
+    for no_stacks in (True, False):
+        used.clear()
+        setup_command(no_stacks=no_stacks)
+        output = capsys.readouterr().out
+        assert "installed: " not in output
+        kinds = {place.relative_to(paths.cache_dir()).parts[0] for place in used}
+        assert kinds == {kind for kind in parts if f"ready and checked: {parts[kind]}" in output}
+        assert ("environments" in kinds, len(kinds)) == (not no_stacks, 3 - no_stacks)
 
 
 @pytest.mark.parametrize("mark", [".git", "pyproject.toml", "requirements.txt"])
@@ -90,10 +83,6 @@ def test_another_project_is_never_taken_for_ours(
     assert paths.project_root() == PROJECT  # to read, or to look at the machine
     with pytest.raises(UsageError, match=r"^/ is in no repository: change into"):
         paths.project_root(stand_in=False)
-    # Declared, and nothing there that could be measured.
-    (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
-    with pytest.raises(DeclarationError, match=r"apps/pyproject\.toml: file"):
-        load_stacks(inner.parent)
 
 
 @pytest.mark.real
@@ -199,11 +188,6 @@ def said(process: Popen[str]) -> str:
     return heard
 
 
-def works(checkout: Path) -> bool:
-    program = checkout / ".venv" / "bin" / "duetbench"
-    return execute([program, "--help"]).returncode == 0
-
-
 @pytest.mark.thorough
 @pytest.mark.real
 def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path) -> None:
@@ -212,9 +196,9 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path) -> N
     assert heard.count("making .venv") == 1
     assert heard.count("written: True False") == 1  # to the disk, before the stamp says so
     assert heard.count("another set-up is at work: waiting for it") == 1
-    assert works(checkout)
     venv = checkout / ".venv"
-    stamp = venv / "duetbench-made"
+    stamp, works = venv / "duetbench-made", [venv / "bin" / "duetbench", "--help"]
+    assert execute(works).returncode == 0
     made = stamp.stat().st_mtime_ns
     assert said(start(checkout)) == ""
     assert stamp.stat().st_mtime_ns == made
@@ -228,7 +212,7 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path) -> N
     killed.communicate()
     assert not stamp.exists()
     assert "installing the harness's locked packages" in said(start(checkout))
-    assert works(checkout)
+    assert execute(works).returncode == 0
 
 
 def test_an_old_python_is_refused_with_the_remedy() -> None:
@@ -243,13 +227,6 @@ def test_an_old_python_is_refused_with_the_remedy() -> None:
     assert "make setup PYTHON=" in result.stderr
     assert "Traceback" not in result.stderr
 
-
-RECIPE: Final = SourceBuild(
-    archive="pool/python.tar",
-    cflags="-O3",
-    configure=("--without-x",),
-    sha256=hashlib.sha256(b"source").hexdigest(),
-)
 
 CONFIGURE: Final = """#!/bin/sh
 for word; do case $word in --prefix=*) home=${word#*=};; esac; done
@@ -267,39 +244,57 @@ for word; do last=$word; [ "$word" = 1.16.0 ] && version=$word; done
 """
 
 
-@pytest.fixture
-def oha(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> OhaSpec:
-    """The load generator, of which nothing can be downloaded, and the cache is empty."""
-    monkeypatch.setenv(tools.RELEASES, "")
-    monkeypatch.setenv("CARGO_HOME", str(empty_cache / "cargo"))
-    return Checkout.here().configuration.oha
-
-
-def test_cpython_is_built_for_its_home(
-    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_cpython_is_built_for_its_home_from_the_mirrors_of_apt(
+    empty_cache: Path, tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the recipe's flags alone, whatever those of an outer make are; only the result stays."""
-    source = empty_cache / "downloads" / "python.tar"
-    source.parent.mkdir(parents=True)
-    with tarfile.open(source, "w") as out:
+    """The bases that apt names are tried until one has the right file.
+
+    Where none has it the sentence says how the last one ended, and where a copy is taken from, with
+    the pinned checksum only. It is built by the recipe's flags alone, whatever those of an outer
+    make are, and only the result stays. What is there is not asked for again.
+    """
+    with tarfile.open(tmp_path / "source", "w") as out:
         entry = tarfile.TarInfo("Python-3.14.7/configure")
         entry.size, entry.mode = len(CONFIGURE), 0o755
         out.addfile(entry, io.BytesIO(CONFIGURE.encode()))
+    source = (tmp_path / "source").read_bytes()
+    recipe = SourceBuild(
+        archive="pool/python.tar", cflags="-O3", configure=("--without-x",),
+        sha256=hashlib.sha256(source).hexdigest(),
+    )  # fmt: skip
+    (programs := Programs(tmp_path / "bin")).folder.mkdir()
+    monkeypatch.setenv("PATH", str(programs.folder), prepend=os.pathsep)
     monkeypatch.setenv("MAKEFLAGS", "--dry-run")
-    folder, home = tmp_path / "folder", tmp_path / "home"
-    folder.mkdir()
-    sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
-    recipe = RECIPE.model_copy(update={"sha256": sha256})
-    recipe.build(folder, home, tmp_path / "log", print, free_threaded=True)
-    assert [path.name for path in folder.iterdir()] == ["bin"]
-    text = (folder / "bin" / "python").read_text()
-    assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
+    folder, home, address = tmp_path / "folder", tmp_path / "home", httpserver.url_for("")
+    archive = empty_cache / "downloads" / "python.tar"
+    for name, content, status in (("none", b"", 404), ("false", b"bad", 200), ("", source, 200)):
+        answer = httpserver.expect_request(f"/{name}/pool/python.tar".replace("//", "/"))
+        answer.respond_with_data(content, status=status)
+    for names, words in (([], "no mirror"), (["none/"], "failed"), (["false"], "failed")):
+        programs.write("apt-get", "; ".join(f"echo {address}{name}" for name in names))
+        with pytest.raises(SetupError, match=f"put a copy .* at {archive}.* {words}"):
+            source_archive(recipe, print)
+        archive.write_bytes(b"tampered")
+    programs.write("apt-get", f"echo {address}false; echo {address}; echo {address}")
+    assert mirrors() == (f"{address}false", address)
+    for _ in range(2):
+        folder.mkdir()
+        recipe.build(folder, home, tmp_path / "log", print, free_threaded=True)
+        assert [path.name for path in folder.iterdir()] == ["bin"]
+        text = (folder / "bin" / "python").read_text()
+        assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
+        programs.write("apt-get", "exit 1")
+        shutil.rmtree(folder)
 
 
 def test_oha_is_built_by_its_cargo(
-    oha: OhaSpec, programs: Programs, narrator: Narrator, heard: io.StringIO, tmp_path: Path
-) -> None:
+    empty_cache: Path, programs: Programs, narrator: Narrator, heard: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """In the pinned version alone; a failing build's words are in the sentence."""
+    monkeypatch.setenv(tools.RELEASES, "")
+    monkeypatch.setenv("CARGO_HOME", str(empty_cache / "cargo"))
+    oha = Checkout.here().configuration.oha
     # As where duetbench is installed from its wheel.
     with pytest.raises(SetupError, match=r"prebuilt oha 1\.16\.0 is not available .* a mirror"):
         tools.ensure_oha(oha, QUIET)
@@ -311,42 +306,11 @@ def test_oha_is_built_by_its_cargo(
     with pytest.raises(SetupError, match=r"building oha 1\.16\.0 failed .*: error: no crate"):
         tools.ensure_oha(oha, QUIET, build_oha)
     programs.write("cargo", CARGO)
-    crate = "registry/cache/index/oha-1.16.0.crate"
-    write(tmp_path / "cache/duetbench/cargo", crate, "something else")
+    write(empty_cache, crate := "cargo/registry/cache/index/oha-1.16.0.crate", "something else")
     with pytest.raises(SetupError, match=f"expected SHA-256 {oha.sha256}, found "):
         tools.ensure_oha(oha, QUIET, build_oha)
-    (tmp_path / "cache/duetbench/cargo" / crate).unlink()
+    (empty_cache / crate).unlink()
     assert tools.ensure_oha(oha, QUIET, build_oha)
-
-
-def test_archive_comes_from_the_mirrors_of_apt(
-    empty_cache: Path, httpserver: HTTPServer, programs: Programs
-) -> None:
-    """The bases that apt names are tried until one has the right file.
-
-    Where none has it the sentence says how the last one ended, and where a copy is taken from, with
-    the pinned checksum only. What is there is not asked for again.
-    """
-    archive = empty_cache / "downloads" / "python.tar"
-    remedy = f"put a copy .* at {archive}"
-    with pytest.raises(SetupError, match=f"{remedy}.* no mirror"):
-        source_archive(RECIPE, print)
-    address = httpserver.url_for("")
-    for path, content, status in (("none", b"", 404), ("false", b"bad", 200)):
-        answer = httpserver.expect_request(f"/{path}/pool/python.tar")
-        answer.respond_with_data(content, status=status)
-        programs.write("apt-get", f"echo {address}/{path}/")
-        archive.write_bytes(b"tampered")
-        with pytest.raises(SetupError, match=f"{remedy}.*downloading CPython's source failed"):
-            source_archive(RECIPE, print)
-
-    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
-    names = ("false", "debian/", "debian/")
-    programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    assert mirrors() == (f"{address}/false", f"{address}/debian/")
-    assert source_archive(RECIPE, print).read_bytes() == b"source"
-    programs.write("apt-get", "exit 1")
-    assert source_archive(RECIPE, print) == archive
 
 
 @pytest.mark.usefixtures("empty_cache")
@@ -358,15 +322,21 @@ def test_interpreters_are_prebuilt_or_all_are_built_from_source(
     declared, made = Checkout.here().declared, list[str]()
 
     def make(name: str, origin: str, *_: object) -> None:
-        made.append(origin)
-        if origin == "prebuilt" and name == damaged:
+        made.append(f"{origin} {name}")
+        if made[-1] == f"prebuilt {damaged}":
             raise SetupError("hash mismatch")
+
+    def read(name: str, place: Path) -> Path | None:
+        known = f"{place.parent.name.partition('-')[0]} {name}"
+        return place if known in made and known != f"prebuilt {damaged}" else None
 
     monkeypatch.setattr(declared_interpreters, "_make", make)
     monkeypatch.setattr(declared_interpreters, "require_compiler", bool)
+    monkeypatch.setattr(interpreters, "read", read)
     assert declared_interpreters.ensure(declared, QUIET)
-    usual = len(declared.usual)
-    assert made == ["prebuilt"] * usual + ["source"] * (usual if damaged else 0)
+    origins = ["prebuilt", "source"] if damaged else ["prebuilt"]
+    assert made == [f"{origin} {name}" for origin in origins for name in declared.usual]
+    assert f"/{origins[-1]}-" in str(declared_interpreters.locate("3.14", declared))
 
 
 @pytest.mark.real

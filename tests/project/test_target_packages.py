@@ -93,11 +93,8 @@ def newer(index: Index) -> None:
 def test_locked_versions_are_kept_and_a_server_is_added(
     kind: str, root: Path, index: Index, python: Interpreter
 ) -> None:
-    arguments = {
-        "uv.lock": ("lock",),
-        "requirements.txt": ("pip", "compile", "pyproject.toml", "-o", "requirements.txt"),
-    }[kind]
-    uv(*arguments, cwd=root)
+    compiled = ("pip", "compile", "pyproject.toml", "-o", "requirements.txt")
+    uv(*(("lock",) if kind == "uv.lock" else compiled), cwd=root)
     newer(index)
     locked = given(root, python)
     assert locked.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
@@ -152,9 +149,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     other = tmp_path / "other"
     for name in ("requirements-a.txt", "requirements-b.txt"):
         write(other, name, "")
-    with pytest.raises(
-        UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which one"
-    ):
+    with pytest.raises(UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which"):
         target_locks.lock_of(other)
 
 
@@ -175,12 +170,14 @@ def test_a_second_index_is_asked(root: Path, index: Index, python: Interpreter) 
     newer(index)
     with serving() as second:
         second.add("own", "1.0+cpu", "2026-01-10")
-        named = f'{{ name = "second", url = "{second.address}/simple", explicit = true }}'
-        sources = 'sources = { own = { index = "second" } }\n'
         # uv refuses such a constraint where it requires hashes.
-        limits = 'constraint-dependencies = ["alpha>=1"]\n'
-        sources = f"\n[tool.uv]\nindex = [{named}]\n{sources}{limits}"
-        write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + sources)
+        settings = f"""
+[tool.uv]
+index = [{{ name = "second", url = "{second.address}/simple", explicit = true }}]
+sources = {{ own = {{ index = "second" }} }}
+constraint-dependencies = ["alpha>=1"]
+"""
+        write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + settings)
         file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
         locked = target_locks.read(root, file, WANTED, python, QUIET)
         assert locked.packages == {"alpha": "1.0", "beta": "2.0", "own": "1.0+cpu"}
@@ -336,19 +333,14 @@ def made(name: str, place: Path, index: Index) -> Path:
     }
     for package in needs:
         index.add(package, "2.0", "2026-03-01")
-    for file in files_of(name):
-        text = (_FILES / name / file).read_text("utf-8")
-        write(place, file, re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
+    for file in shutil.copytree(_FILES / name, place).rglob("*.txt"):
+        text = file.read_text("utf-8")
+        file.write_text(re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
     git(place, "init", "--quiet", "--initial-branch=main")
     if name == "workspace":
         uv("lock", "--python", Checkout.here().interpreter("3.14").executable, cwd=place)
     commit(place, "All of it")
     return place / LAYOUTS[name][0]
-
-
-def files_of(name: str) -> list[str]:
-    top = _FILES / name
-    return [str(file.relative_to(top)) for file in top.rglob("*") if file.is_file()]
 
 
 @pytest.mark.real
@@ -369,8 +361,9 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
         assert project.search == (deployment.SITE, *home)
         assert project.inside == Path(folder)
         # The whole repository is there, as far up as its top.
-        for file in files_of(name):
-            assert (place / Path(*[".."] * len(project.inside.parts)) / file).is_file()
+        top = place / Path(*[".."] * len(project.inside.parts))
+        files = [file for file in (_FILES / name).rglob("*") if file.is_file()]
+        assert all((top / file.relative_to(_FILES / name)).is_file() for file in files)
 
 
 @pytest.mark.real

@@ -59,7 +59,6 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def uv(*words: str | Path, cwd: Path | None = None) -> None:
-    """Run uv, which must succeed."""
     subprocess.run([command.uv(), "--quiet", *words], cwd=cwd, check=True)
 
 
