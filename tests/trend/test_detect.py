@@ -109,19 +109,11 @@ def moves(*names: str) -> tuple[PackageChange, ...]:
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
-    """2 % more from the first night with the new lock: runs, locks and packages of both sides."""
+    """2 % more from the first night with the new lock."""
     figures = {"x/a": ratios((20, 1.1), (2, 1.122), scatter=0.001)}
-    actual = detect([table(figures, BUMPED[:22])])
-    ((item,), known) = actual.candidates, actual.known
-    assert (item.before_run, item.after_run) == (run_of(19), run_of(20))
-    assert (item.when, known) == (FIRST + timedelta(days=20), 0)
-    assert (item.base.digest, item.head.digest) == (digest("1"), digest("2"))
-    assert (item.base_commit, item.head_commit) == (COMMIT, COMMIT)
-    assert item.packages == moves("granian")
-    assert item.id.startswith("20261121-current-")
+    (item,) = detect([table(figures, BUMPED[:22])]).candidates
     (step,) = item.steps
-    assert step.series == SeriesName(machine=MACHINE, case="x/a", metric=CPU)
-    assert (step.nights, step.after_run) == ((20, 2), run_of(20))
+    assert (item.when, step.nights) == (FIRST + timedelta(days=20), (20, 2))
     assert step.ratio == pytest.approx(1.02, abs=1e-3)
     # Two points and twenty: √(1/2 + 1/20) · 1.96 · 0.4 % = 0.58 % on either side.
     assert step.within == pytest.approx((1.0141, 1.0259), abs=1e-3)
