@@ -20,7 +20,7 @@ from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files, result_files
 from fake_github import Step
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change, SeriesName, StackState
+from observatory.store.change import Candidates, Change, SeriesName
 from observatory.store.points import Points
 from observatory.trend.candidates import close, detect, of_table, steps
 from observatory.trend.confirm import IMPROVED, conclude, confirm
@@ -53,18 +53,6 @@ def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: A
     return a_file(1, id=id_, origin="night", machine=MACHINE, **{**fields, **changes})
 
 
-def digest(version: str) -> str:
-    """Digest of the lock in which granian has this version."""
-    (stack,) = night_of("x", FIRST, {"granian": version, "fastapi": "1"}).stacks
-    return stack.digest
-
-
-def locks() -> dict[str, StackState]:
-    """Both sides of a release of `granian`."""
-    digests = {"base": digest("1"), "head": digest("2")}
-    return {side: StackState(stack="current", digest=item) for side, item in digests.items()}
-
-
 def table(
     figures: Mapping[str, Sequence[float]],
     versions: Sequence[str],
@@ -93,13 +81,9 @@ def recorded(status: str, ratio: float, night: int, case: str = "x/a") -> Change
         when=FIRST + timedelta(days=night),
         before_run=run_of(night - 1),
         after_run=run_of(night),
-        **locks(),
         ratio=ratio,
         low=ratio * 0.99,
         high=ratio * 1.01,
-        verdict=Verdict.WORSE if ratio > 1 else Verdict.BETTER,
-        packages=(),
-        cause=Cause(),
     )
 
 
@@ -217,7 +201,7 @@ def test_nothing_is_judged_twice() -> None:
     made = [table({"x/a": ratios((20, 1.0), (6, 1.05))}, BUMPED)]
     (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
-    earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
+    earlier = record.model_copy(update={"before_run": run_of(18), "after_run": run_of(19)})
     later = record.model_copy(update={"before_run": run_of(20), "after_run": run_of(21)})
     elsewhere = record.model_copy(
         update={"series": record.series.model_copy(update={"machine": "beta"})}
