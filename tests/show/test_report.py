@@ -24,12 +24,13 @@ from comparing import (
     WORSE,
     Judged,
     comparison_of,
+    does,
     duet,
     judged_case,
 )
 from duetbench.ci import comments
 from duetbench.core.comparison import ANSWER, Comparison, Coverage, Finding, Missing, PackageChange
-from duetbench.core.effects import AnswerDifference, EffectKind, Effects, KeptMemory, RequestEffect
+from duetbench.core.effects import AnswerDifference, Effects, KeptMemory, RequestEffect
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import result_files
@@ -160,20 +161,6 @@ FEW_ROWS: Final = AnswerDifference(what="head answers 0 rows instead of 20", bro
 BROKEN_ROWS: Final = FEW_ROWS.model_copy(update={"broken": True})
 BY_ID: Final = " FROM book WHERE id = ?"
 WIDE: Final = f"SELECT {'book.id, ' * 9}book"
-
-
-def does(*times: tuple[EffectKind, float, float] | RequestEffect, **more: Any) -> Effects:
-    """What requests do on base and head; the totals are those of what differs."""
-    differ = [
-        effect if isinstance(effect, RequestEffect)
-        else RequestEffect(kind=effect[0], text="", base=effect[1], head=effect[2])
-        for effect in times
-    ]  # fmt: skip
-    totals: dict[EffectKind, tuple[float, float]] = {}
-    for effect in differ:
-        base, head = totals.get(effect.kind, (0, 0))
-        totals[effect.kind] = (base + effect.base, head + effect.head)
-    return Effects(differ=tuple(differ), **{"totals": totals, **more})
 
 
 def keeps(base: KeptMemory | None, head: KeptMemory | None) -> Effects:
