@@ -41,8 +41,6 @@ _MOST_OF_NIGHT: Final = 4_000_000
 Locks = Mapping[str, StackRecord]
 """The locks of a checkout, by stack, with the packages of every platform."""
 
-_NO_LOCK: Final = StackRecord(name="", digest="none", packages={})
-
 
 RUNNER: Final = "duetbench"
 """The label of every runner: the machine that has taken a job is known by its id only."""
@@ -116,8 +114,9 @@ def _require_asked(value: Run | Points, asked: Night, now: datetime) -> None:
     for name, expected in fields.items():
         require(name, expected, getattr(value, name))
     for stack in value.stacks:
-        lock = asked.locks.get(stack.name, _NO_LOCK)
-        require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
+        require_known("stack", asked.locks, [stack.name])
+        lock = asked.locks[stack.name]
+        require(f"lock of stack {stack.name}", lock.digest, stack.digest)
         require_known("package", lock.packages, stack.packages)
     if max(moments).astimezone(UTC) > now + _CLOCKS:
         raise ArtifactError(f"{max(moments)} is in the future: is the machine's clock right?")

@@ -2,8 +2,7 @@
 
 `apps/<experiment>/published.toml` is for servers. Its tables select cases by globs over their ids
 and distinguish them by `KEYS`, properties of a case; its figures are metrics of the registry.
-Without the file, an experiment gets one table of everything. `benchmarks/<suite>.toml` is for an
-in-process suite, which asv runs.
+`benchmarks/<suite>.toml` is for an in-process suite, which asv runs.
 """
 
 from collections.abc import Callable, Collection, Container
@@ -21,7 +20,6 @@ from observatory.matrix.experiments import FILE as EXPERIMENT
 from observatory.matrix.experiments import PUBLISHED as FILE
 
 KEYS: Final[dict[str, Callable[[Case], str | int | None]]] = {
-    "id": lambda case: case.id.partition("/")[2],
     "endpoint": lambda case: case.endpoint.name,
     "users": lambda case: case.load.connections,
     "floor": lambda case: units.seconds(case.endpoint.floor) if case.endpoint.floor else None,

@@ -33,8 +33,6 @@ MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
 all of them would not make it surer."""
 
-UNTOUCHED: Final = "None of the packages that moved belongs to these cases."
-
 LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 
 IMPROVED: Final = "An improvement: there is nothing to do."
@@ -167,9 +165,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     if not confirmed:
         verdicts = sorted({finding.verdict for _, finding in judged})
         verdict, note = Verdict.SAME, "The duets of the two stacks showed no change."
-        if not (comparison.planned or comparison.findings or comparison.missing):
-            note = UNTOUCHED
-        elif verdicts != [Verdict.SAME]:
+        if verdicts != [Verdict.SAME]:
             verdict, summary = Verdict.UNKNOWN, ", ".join(verdicts) or "no verdict on these series"
             note = f"Result of the duets of the two stacks: {summary}."
         tries = {"tries": candidate.tries + 1, "evidence": comparison.id}
