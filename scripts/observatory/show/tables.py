@@ -61,25 +61,22 @@ class FigureTable:
 
 
 def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
-    """Make the tables of one experiment, but those of which others show all cases before."""
-    tables, rest = [], list(cases)
+    """Make the tables of one experiment that have cases."""
+    tables = []
     for layout in about.tables:
-        chosen = [case for case in cases if any(fnmatchcase(case.id, g) for g in layout.select)]
-        if any(case in rest for case in chosen):
-            rest = [case for case in rest if case not in chosen]
-            tables.append(_table(layout, chosen, about))
+        own = [case for case in cases if any(fnmatchcase(case.id, g) for g in layout.select)]
+        tables += [_table(layout, own, about)] if own else []
     return tuple(tables)
 
 
 def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) -> FigureTable:
     """Make the table of a layout."""
-    keys = layout.keys
     # Numbers by size, names by the alphabet.
-    values = {case.id: [KEYS[key](case.case) or 0 for key in keys] for case in cases}
+    values = {case.id: [KEYS[key](case.case) or 0 for key in layout.keys] for case in cases}
     cases = sorted(cases, key=lambda case: [(isinstance(v, str), v) for v in values[case.id]])
     rows = (
         FigureRow(
-            _keys(case, keys),
+            _keys(case, layout.keys),
             tuple(_cell(case, metric, about) for metric in layout.columns),
             ", ".join(flag.name for flag in case.warnings),
             case.id,
@@ -88,7 +85,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     )
     return FigureTable(
         layout.title,
-        tuple(key.replace("python", "Python") for key in keys),
+        tuple(key.replace("python", "Python") for key in layout.keys),
         tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
         tuple(rows),
         tuple(filter(None, (layout.note, *notes(cases)))),
