@@ -25,15 +25,12 @@ from acting import (
 )
 from bench import PROJECT
 from duetbench.cli import init
-from duetbench.core.change import Cause
-from duetbench.core.comparison import PackageChange, Release
 from duetbench.core.errors import HistoryError
 from duetbench.host import files
 from duetbench.host.git import ask, ask_or_none
 from fake_github import BOT, run_of_pull
-from observatory.store.change import SeriesName
 from repos import asgi, commit, git, keep, protect, write, write_all
-from synthetic import change_record, share
+from synthetic import change_record
 
 SCHEDULED: Final = {"schedule": "41 9 * * *"}
 TRIED: Final = "short/one"
@@ -43,29 +40,14 @@ STARTED: Final = {
     "repository": {"default_branch": "main"},
     "inputs": {"select": TRIED},
 }
-CHANGE: Final = change_record(
-    id="20261101-alpha",
-    series=SeriesName(machine="xeon-2c-000000", case=TRIED, metric="server_cpu_per_request"),
-    packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
-    cause=Cause(
-        shares=(
-            share(
-                Release(package="alpha", version="1.0", previous="0.9"),
-                low=1.02,
-                ratio=1.03,
-                high=1.04,
-            ),
-        )
-    ),
-)
 
 
 def remember(stage: Stage) -> None:
-    """Let the history begin with a change that an earlier night has confirmed."""
+    """Let the history begin with a change by granian 2.8.7, which an earlier night confirmed."""
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
     git(folder, "switch", "--quiet", "--orphan", "gh-pages")
-    files.save(folder / "results", CHANGE)
+    files.save(folder / "results", change_record())
     commit(folder, "A change")
     git(folder, "push", "--quiet", "origin", "gh-pages")
 
@@ -82,7 +64,7 @@ def recorded(stage: Stage, folder: str) -> list[Any]:
 def test_a_night_and_what_is_published_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A release comes out: it is locked, measured, stored and shown; an earlier change is told.
+    """A release comes out: it is locked, measured, stored and shown, with an earlier change.
 
     One case is tried, and nothing inside the process.
     """
@@ -123,7 +105,7 @@ def test_a_night_and_what_is_published_of_it(
         outcome = stage.act("publish.yml", "schedule", SCHEDULED)
         assert outcome.results == dict.fromkeys(("detect", "site"), "success"), outcome.text
         site = stage.folder / "pages" / str(outcome.number)
-        for page in ("", "p/alpha/1.0/", "sides/", "docs/"):
+        for page in ("", "p/granian/2.8.7/", "sides/", "docs/"):
             assert (site / page / "index.html").is_file(), page
         assert 'href="./docs/"' in (site / "index.html").read_text("utf-8")
         assert git(stage.remote, "ls-tree", "--name-only", "gh-pages") == "results"
