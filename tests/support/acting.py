@@ -219,7 +219,7 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     with serving(patch, folder / "uv") as index, FakeGitHub() as github:
         stock(index)
         index.add("alpha", "1.0", LONG_AGO)
-        github.reset(REPOSITORY, folder / "artifacts")
+        github.reset(folder / "artifacts")
         variables = {"STANDIN_FOLDER": str(folder)}
         yield Stage(folder, folder / "tree", github, variables), index
 
