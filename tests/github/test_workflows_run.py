@@ -52,12 +52,6 @@ def remember(stage: Stage) -> None:
     git(folder, "push", "--quiet", "origin", "gh-pages")
 
 
-def recorded(stage: Stage, folder: str) -> list[Any]:
-    """The JSON files of the history below `results/<folder>/`."""
-    listed = git(stage.remote, "ls-tree", "-r", "--name-only", "gh-pages", f"results/{folder}/")
-    return [json.loads(git(stage.remote, "show", f"gh-pages:{path}")) for path in listed.split()]
-
-
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
@@ -88,7 +82,8 @@ def test_a_night_and_what_is_published_of_it(
         assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
         # The history: the machine's run.
-        (run,) = recorded(stage, "runs")
+        listed = git(stage.remote, "ls-tree", "-r", "--name-only", "gh-pages", "results/runs/")
+        run = json.loads(git(stage.remote, "show", f"gh-pages:{listed}"))
         assert run["commit"] == bump
         assert run["stacks"][0]["packages"]["alpha"] == "2.0"
         (result,) = run["results"]
