@@ -14,7 +14,6 @@ from acting import (
     SMALL,
     TOKEN,
     Outcome,
-    Stage,
     actionlint,
     load,
     need,
@@ -42,16 +41,6 @@ STARTED: Final = {
 }
 
 
-def remember(stage: Stage) -> None:
-    """Let the history begin with a change by granian 2.8.7, which an earlier night confirmed."""
-    folder = stage.folder / "history"
-    subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
-    git(folder, "switch", "--quiet", "--orphan", "gh-pages")
-    files.save(folder / "results", change_record())
-    commit(folder, "A change")
-    git(folder, "push", "--quiet", "origin", "gh-pages")
-
-
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
@@ -64,7 +53,12 @@ def test_a_night_and_what_is_published_of_it(
     """
     need("act")
     with set_stage(tmp_path, monkeypatch) as (stage, index):
-        remember(stage)
+        history = tmp_path / "history"  # which begins with a change by granian 2.8.7
+        subprocess.run(["git", "clone", "--quiet", stage.remote, history], check=True)
+        git(history, "switch", "--quiet", "--orphan", "gh-pages")
+        files.save(history / "results", change_record())
+        commit(history, "A change")
+        git(history, "push", "--quiet", "origin", "gh-pages")
         before = git(stage.tree, "rev-parse", "HEAD")
         protect(stage.remote)
         index.add("alpha", "2.0", "2026-11-01")

@@ -85,11 +85,6 @@ def recorded(status: str, ratio: float, night: int, case: str = "x/a") -> Change
     )
 
 
-def moves(*names: str) -> tuple[PackageChange, ...]:
-    """Packages that moved."""
-    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
-
-
 def test_two_points_after_a_release_are_a_candidate() -> None:
     """2 % more from the first night with the new lock."""
     figures = {"x/a": ratios((20, 1.1), (2, 1.122), scatter=0.001)}
@@ -172,7 +167,8 @@ def test_what_the_duets_see_too_becomes_a_record() -> None:
     assert record.evidence == comparison.id
     assert [str(release) for release in record.releases] == ["granian 1 → 2"]
     assert "confirmed by 16 duets" in record.method
-    both = {"packages": moves("granian", "uvicorn")}
+    move = PackageChange(stack="current", package="granian", base="1", head="2")
+    both = {"packages": (move, move.model_copy(update={"package": "uvicorn"}))}
     faster = comparison_of(judged_case("x/a", BETTER))
     record = conclude(candidate_of(("x/a", 0.95)).model_copy(update=both), faster)
     assert (record.confirmed, record.releases, record.verdict) == (True, (), Verdict.BETTER)
