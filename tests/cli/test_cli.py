@@ -24,22 +24,16 @@ from duetbench.core.model import Verdict
 from duetbench.host import signals
 from goldens import assert_golden
 
-_MAIN: Final = (
-    "import atexit, sys;"
-    "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr));"
-    "sys.argv[0] = sys.argv.pop(1);"
-    "name = sys.argv[0] + ('.__main__' if sys.argv[0] == 'duetbench' else '.cli');"
-    "__import__('importlib').import_module(name).main()"
-)
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
 def start(*words: str) -> tuple[str, set[str]]:
     """Start a program in a process of its own; what it said, and all that it imported."""
-    argv = [sys.executable, "-c", _MAIN, *words]
-    result = execute(argv)
+    result = execute([sys.executable, "-X", "importtime", "-m", *words])
     assert result.returncode == 0, result.stderr
-    return result.stdout, set(result.stderr.splitlines())
+    return result.stdout, set(
+        re.findall(r"^import time: .*\| +(\S+)$", result.stderr, re.MULTILINE)
+    )
 
 
 def own(imported: set[str]) -> set[str]:

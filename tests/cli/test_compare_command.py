@@ -24,18 +24,6 @@ from repos import borrow_cache, commit, git, make_repository, write
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 
 
-@pytest.fixture
-def repository(bench: Bench) -> Path:
-    """A repository around the command, with one commit on main and one that changes Flask's app."""
-    borrow_cache(bench.folder / "cache", bench.patch)
-    root = make_repository(bench.folder / "repository", bench.patch)
-    git(root, "switch", "--quiet", "--create", "feature")
-    app = root / "apps" / "asgi-wsgi" / "wsgi_app.py"
-    app.write_text(app.read_text() + "\nCHANGED = True\n")
-    commit(root, "Change the Flask application")
-    return root
-
-
 def test_budgets_are_times_and_sizes_to_act_on_are_shares(tmp_path: Path) -> None:
     def limits(text: str) -> str:
         write(tmp_path / text, "duetbench.toml", f"limits = {{ {text} }}\n")
@@ -50,13 +38,19 @@ def test_budgets_are_times_and_sizes_to_act_on_are_shares(tmp_path: Path) -> Non
 
 @pytest.mark.real
 def test_the_session_gets_the_touched_cases_and_reports_go_where_they_are_asked_for(
-    repository: Path, bench: Bench
+    bench: Bench,
 ) -> None:
     """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
 
     An interrupted comparison is shown and written as far as it came, with the signal's exit code;
     a file that cannot be written hides nothing, though its folder was there when it was asked for.
     """
+    borrow_cache(bench.folder / "cache", bench.patch)
+    repository = make_repository(bench.folder / "repository", bench.patch)
+    git(repository, "switch", "--quiet", "--create", "feature")
+    app = repository / "apps" / "asgi-wsgi" / "wsgi_app.py"
+    app.write_text(app.read_text() + "\nCHANGED = True\n")
+    commit(repository, "Change the Flask application")
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
     compare = ("observatory", "compare", *SELECTED)
     more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %")

@@ -14,7 +14,6 @@ from acting import (
     SMALL,
     TOKEN,
     Outcome,
-    Stage,
     actionlint,
     load,
     need,
@@ -25,15 +24,12 @@ from acting import (
 )
 from bench import PROJECT
 from duetbench.cli import init
-from duetbench.core.change import Cause
-from duetbench.core.comparison import PackageChange, Release
 from duetbench.core.errors import HistoryError
 from duetbench.host import files
 from duetbench.host.git import ask, ask_or_none
 from fake_github import BOT, run_of_pull
-from observatory.store.change import SeriesName
 from repos import asgi, commit, git, keep, protect, write, write_all
-from synthetic import change_record, share
+from synthetic import change_record
 
 SCHEDULED: Final = {"schedule": "41 9 * * *"}
 TRIED: Final = "short/one"
@@ -43,37 +39,6 @@ STARTED: Final = {
     "repository": {"default_branch": "main"},
     "inputs": {"select": TRIED},
 }
-CHANGE: Final = change_record(
-    id="20261101-alpha",
-    series=SeriesName(machine="xeon-2c-000000", case=TRIED, metric="server_cpu_per_request"),
-    packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
-    cause=Cause(
-        shares=(
-            share(
-                Release(package="alpha", version="1.0", previous="0.9"),
-                low=1.02,
-                ratio=1.03,
-                high=1.04,
-            ),
-        )
-    ),
-)
-
-
-def remember(stage: Stage) -> None:
-    """Let the history begin with a change that an earlier night has confirmed."""
-    folder = stage.folder / "history"
-    subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
-    git(folder, "switch", "--quiet", "--orphan", "gh-pages")
-    files.save(folder / "results", CHANGE)
-    commit(folder, "A change")
-    git(folder, "push", "--quiet", "origin", "gh-pages")
-
-
-def recorded(stage: Stage, folder: str) -> list[Any]:
-    """The JSON files of the history below `results/<folder>/`."""
-    listed = git(stage.remote, "ls-tree", "-r", "--name-only", "gh-pages", f"results/{folder}/")
-    return [json.loads(git(stage.remote, "show", f"gh-pages:{path}")) for path in listed.split()]
 
 
 @pytest.mark.thorough
@@ -82,18 +47,23 @@ def recorded(stage: Stage, folder: str) -> list[Any]:
 def test_a_night_and_what_is_published_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A release comes out: it is locked, measured, stored and shown; an earlier change is told.
+    """A release comes out: it is locked, measured, stored and shown, with an earlier change.
 
     One case is tried, and nothing inside the process.
     """
     need("act")
     with set_stage(tmp_path, monkeypatch) as (stage, index):
-        remember(stage)
+        history = tmp_path / "history"  # which begins with a change by granian 2.8.7
+        subprocess.run(["git", "clone", "--quiet", stage.remote, history], check=True)
+        git(history, "switch", "--quiet", "--orphan", "gh-pages")
+        files.save(history / "results", change_record())
+        commit(history, "A change")
+        git(history, "push", "--quiet", "origin", "gh-pages")
         before = git(stage.tree, "rev-parse", "HEAD")
         protect(stage.remote)
         index.add("alpha", "2.0", "2026-11-01")
         night = stage.act("nightly.yml", "workflow_dispatch", STARTED)
-        jobs = ("stack", "run/duetbench", "store/duetbench")
+        jobs = ("stack", "run", "store")
         assert night.results == dict.fromkeys(jobs, "success"), night.text
 
         # The stack: a commit of its own, which says what was released.
@@ -106,7 +76,8 @@ def test_a_night_and_what_is_published_of_it(
         assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
         # The history: the machine's run.
-        (run,) = recorded(stage, "runs")
+        listed = git(stage.remote, "ls-tree", "-r", "--name-only", "gh-pages", "results/runs/")
+        run = json.loads(git(stage.remote, "show", f"gh-pages:{listed}"))
         assert run["commit"] == bump
         assert run["stacks"][0]["packages"]["alpha"] == "2.0"
         (result,) = run["results"]
@@ -123,7 +94,7 @@ def test_a_night_and_what_is_published_of_it(
         outcome = stage.act("publish.yml", "schedule", SCHEDULED)
         assert outcome.results == dict.fromkeys(("detect", "site"), "success"), outcome.text
         site = stage.folder / "pages" / str(outcome.number)
-        for page in ("", "p/alpha/1.0/", "sides/", "docs/"):
+        for page in ("", "p/granian/2.8.7/", "sides/", "docs/"):
             assert (site / page / "index.html").is_file(), page
         assert 'href="./docs/"' in (site / "index.html").read_text("utf-8")
         assert git(stage.remote, "ls-tree", "--name-only", "gh-pages") == "results"

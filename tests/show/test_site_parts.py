@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -16,7 +15,7 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from foreign import DATE, LISTED, asv_files, inside
+from foreign import DATE, asv_files, inside
 from observatory.show import addresses
 from observatory.show.site.words import environment, logarithmic, times
 from observatory.store import asv_results
@@ -131,21 +130,16 @@ def test_the_lock_of_npm_names_no_host() -> None:
     assert "://" not in lock
 
 
-(NAME,) = LISTED
-
-
-def write(folder: Path, results: dict[str, Any]) -> None:
-    write_all(folder, {name: content.decode() for name, content in asv_files(results).items()})
-
-
 def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: Path) -> None:
     """Whenever it was measured: history is often measured backwards. Of one day, the later one."""
     for commit, hour, version, committed in (
         ("a", 8, "1", DATE), ("b", 9, "1", DATE), ("c", 10, "0", DATE), ("d", 20, "1", DATE - 1),
     ):  # fmt: skip
         results = inside(commit_hash=commit * 40, date=committed)
-        results["results"][NAME][2:4] = version, DATE + hour
-        write(tmp_path, results)
+        (row,) = results["results"].values()
+        row[2:4] = version, DATE + hour
+        files = asv_files(results)
+        write_all(tmp_path, {name: content.decode() for name, content in files.items()})
     snapshots = asv_results.read(tmp_path)
     assert [s.commit[0] for s in snapshots] == ["c", "b", "a", "d"]
     known = [any(r.value is not None for r in s.of("gil")) for s in snapshots]

@@ -83,7 +83,7 @@ def load(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: results by job, `job/label` of a machine; none if skipped."""
+    """The outcome of a run: results by job; none if skipped."""
 
     results: dict[str, str]
     text: str
@@ -183,9 +183,7 @@ def read(output: str, number: int) -> Outcome:
         except ValueError:
             lines.append(line)
             continue
-        # Jobs of a workflow that a matrix calls have no matrix, but the caller's name.
-        machine = re.match(r"Machine (\w+)", entry.get("job", ""))
-        job = f"{entry.get('jobID', '')}{f'/{machine[1]}' if machine else ''}"
+        job = entry.get("jobID", "")
         lines.append(f"[{job}] {entry.get('msg', '').rstrip()}")
         if "jobResult" in entry:
             results[job] = entry["jobResult"]
@@ -221,7 +219,7 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     with serving(patch, folder / "uv") as index, FakeGitHub() as github:
         stock(index)
         index.add("alpha", "1.0", LONG_AGO)
-        github.reset(REPOSITORY, folder / "artifacts")
+        github.reset(folder / "artifacts")
         variables = {"STANDIN_FOLDER": str(folder)}
         yield Stage(folder, folder / "tree", github, variables), index
 

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from pytest_httpserver.httpserver import METHOD_ALL
 from werkzeug import Request, Response
 
 from bench import Done, Shell
@@ -30,27 +31,6 @@ from tiny_index import Server
 BOT = "github-actions[bot]"
 Table = dict[str, Any]
 GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
-
-
-@dataclass
-class Fault:
-    """A fault of the next requests that match."""
-
-    method: str = ".*"  # regular expression for the whole method
-    path: str = ""  # regular expression that is searched for in the path
-    times: int = 1  # how many requests it hits; -1: all
-    status: int = 0  # answer with this status instead, these headers, and this body
-    headers: dict[str, str] = field(default_factory=dict)
-    body: Any = "Something went wrong"  # a text, or a value as JSON
-    cut: bool = False  # close the connection instead of answering
-    after: bool = False  # perform the request first: only the answer is lost
-
-    def hits(self, request: Request) -> bool:
-        return (
-            self.times != 0
-            and re.fullmatch(self.method, request.method) is not None
-            and re.search(self.path, request.path) is not None
-        )
 
 
 def zipped(contents: Mapping[str, bytes]) -> bytes:
@@ -84,7 +64,6 @@ class FakeGitHub:
 
     def __init__(self) -> None:
         self._server = Server(host="127.0.0.1", threaded=True)
-        self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
         # Quiet, as tests compare the output of verbs; `requests` has the log.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         self.reset()
@@ -96,9 +75,10 @@ class FakeGitHub:
     def __exit__(self, *_: object) -> None:
         self._server.stop()
 
-    def reset(self, repository: str = "owner/name", uploads: Path | None = None) -> None:
-        """Empty it, for one repository; artifacts may be in a folder, `<run>/<name>/`."""
-        self.repository = repository
+    def reset(self, uploads: Path | None = None) -> None:
+        """Empty it; artifacts may be in a folder, `<run>/<name>/`."""
+        self._server.clear()
+        self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
         self.uploads = uploads
         self.requests: list[str] = []  # method and path of each
         # What GET answers at paths of the repository; "" is the repository itself.
@@ -110,15 +90,34 @@ class FakeGitHub:
         self.dispatches: list[Table] = []
         self.artifacts: list[Table] = []
         self.tokens_elsewhere: list[str | None] = []  # tokens that the host of archives got
-        self._faults: list[Fault] = []
         self._ids = count(1000)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.port}"
 
-    def fail(self, **what: Any) -> None:
-        self._faults.append(Fault(**what))
+    def fail(
+        self, path: str = "", times: int = 1, *, method: str = METHOD_ALL, status: int = 500,
+        headers: dict[str, str] | None = None, body: Any = "Something went wrong",
+        cut: bool = False, after: bool = False,
+    ) -> None:  # fmt: skip
+        """Answer the next requests to a path like this, by their number, with a fault.
+
+        `cut` closes the connection instead, and `after` performs the request first.
+        """
+
+        def answer(request: Request) -> Response:
+            self.requests.append(f"{request.method} {request.path}")
+            if after:
+                self._regular(request)
+            if cut:
+                with suppress(OSError):
+                    request.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            return _response(body, status, headers)
+
+        for _ in range(times):
+            expected = self._server.expect_oneshot_request(re.compile(f".*{path}"), method)
+            expected.respond_with_handler(answer)
 
     def permit(self, login: str, permission: str) -> None:
         """Give an account admin, write or read; nobody else is known."""
@@ -151,7 +150,7 @@ class FakeGitHub:
             "comment": comment,
             "sender": comment["user"],
             "issue": {"number": number, "title": "A title", "pull_request": {"url": "x"}},
-            "repository": {"full_name": self.repository, "default_branch": "main"},
+            "repository": {"full_name": "owner/name", "default_branch": "main"},
         }
 
     def leave(self, run: int, name: str, data: bytes) -> Table:
@@ -170,21 +169,12 @@ class FakeGitHub:
             (data,) = (entry["data"] for entry in self.artifacts if entry["id"] == number)
             return Response(data, 200, content_type="application/zip")
         self.requests.append(f"{request.method} {request.path}")
-        fault = next((fault for fault in self._faults if fault.hits(request)), None)
-        if fault is None:
-            return self._regular(request)
-        fault.times -= fault.times > 0
-        if fault.after:
-            self._regular(request)
-        if fault.cut:
-            with suppress(OSError):
-                request.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-        return _response(fault.body, fault.status or 500, fault.headers)
+        return self._regular(request)
 
     def _regular(self, request: Request) -> Response:
         if not request.headers.get("Authorization", "").startswith("Bearer "):
             return _response({"message": "Bad credentials"}, 401)
-        parts = request.path.removeprefix(f"/repos/{self.repository}").strip("/").split("/")
+        parts = request.path.removeprefix("/repos/owner/name").strip("/").split("/")
         match [request.method, *parts]:
             case ["GET", "actions", "artifacts", number, "zip"]:
                 # Another name of this host, which must not get the token.
@@ -203,7 +193,9 @@ class FakeGitHub:
         key, actual = "", self.resources.get("/".join(parts))
         match parts:
             case ["pulls"]:
-                actual = [pull for pull in self._pulls() if self._label(pull) == args["head"]]
+                heads = [(pull, pull["head"]) for pull in self._pulls()]
+                asked = args["head"].split(":", 1)
+                actual = [p for p, h in heads if [h.get("owner", "owner"), h["ref"]] == asked]
             case ["compare", *span]:
                 base = "/".join(span).partition("...")[0]
                 bases = {pull["base"]["ref"]: pull["base"]["sha"] for pull in self._pulls()}
@@ -242,10 +234,6 @@ class FakeGitHub:
         """The open pull requests."""
         pulls = (value for path, value in self.resources.items() if path.startswith("pulls/"))
         return [pull for pull in pulls if pull["state"] == "open"]
-
-    def _label(self, pull: Table) -> str:
-        owner = pull["head"].get("owner", self.repository.partition("/")[0])
-        return f"{owner}:{pull['head']['ref']}"
 
     def _artifacts(self, run: int) -> list[Table]:
         """The artifacts of a run, with those that lie in the folder."""

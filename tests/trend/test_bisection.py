@@ -112,7 +112,8 @@ class World:
     spent: int = 0
 
     def search(self, unit: Any, number: int, order: Sequence[Means] = MEANS) -> Cause:
-        items = {name(unit, item): made(unit, item) for item in range(1, number + 1)}
+        every = [made(unit, item) for item in range(1, number + 1)]
+        items = {getattr(item, "package", str(item)): item for item in every}
         self.numbers = dict(zip(items, range(1, number + 1), strict=True))
         return Search(unit, items, self.look, self.heard.append).run(order)
 
@@ -183,10 +184,6 @@ class World:
                 ratio=ratio, low=low, high=high, limit=0.02, n=len(logs),
             )
         )  # fmt: skip
-
-
-def name(unit: str, item: int) -> str:
-    return str(made(unit, item)) if unit == "commits" else f"p{item}"
 
 
 def made(unit: str, item: int) -> Commit | Release:

@@ -21,7 +21,7 @@ from fake_sessions import FakeInstruments, SilentReporter, note_sessions
 from observatory.matrix.checkout import Checkout, lock_stacks
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend.confirm import compare_stacks, find_locks
-from repos import borrow_cache, commit, git, make_tiny, write
+from repos import borrow_cache, commit, keep, make_tiny, write
 from synthetic import change_record
 from tiny_index import Index
 
@@ -33,18 +33,6 @@ def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     """Lay out a checkout of two cases, with a cache of its own."""
     borrow_cache(folder / "cache", patch)
     return make_tiny(folder / "tiny", patch)
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository whose stack was locked at the end of January, in its only commit."""
-    root = lay_out(tmp_path, monkeypatch)
-    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
-    assert beta_index.files
-    lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
-    write(root, ".gitignore", "__pycache__/\n")
-    commit(root, "Everything")
-    return root
 
 
 def between(commits: Sequence[str], base: StackState, head: StackState) -> Change:
@@ -64,10 +52,14 @@ def between(commits: Sequence[str], base: StackState, head: StackState) -> Chang
 
 @pytest.mark.real
 def test_both_stacks_are_found_and_measured_as_they_were(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, beta_index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Locks of January and of mid-February, on the applications of now; by now there is a third."""
-    commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
+    tiny = lay_out(tmp_path, monkeypatch)
+    assert beta_index.files
+    lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
+    write(tiny, ".gitignore", "__pycache__/\n")
+    commits, digests = [keep(tiny)], [Checkout.here().lock("one").digest]
     lock_stacks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
     commits.append(commit(tiny, "Locks"))
     digests.append(Checkout.here().lock("one").digest)

@@ -71,7 +71,13 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
 # with `results/`. Its steps of in-process seconds are left out: asv searches those.
 
 
-def point_lines(dated: Sequence[Table]) -> list[str]:
+@pytest.fixture(scope="module")
+def dated() -> list[Table]:
+    every = tables(kinds.read_all(Points, PROJECT / "results"))
+    return [table for table in every if not table.package]
+
+
+def test_every_point_of_the_history_is_what_it_was(dated: Sequence[Table]) -> None:
     """A line per point: machine, run, metric, ratio, low, high, duets, case."""
     lines = []
     for table in dated:
@@ -83,11 +89,11 @@ def point_lines(dated: Sequence[Table]) -> list[str]:
                     + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
                     + f" {point.duets} {case}"
                 )
-    return sorted(lines)
+    assert_golden("reference/points.txt", "\n".join(sorted(lines)))
 
 
-def step_lines(dated: Sequence[Table]) -> list[str]:
-    """For each candidate, a line per step: metric, ratio, interval, runs before and after, case."""
+def test_the_steps_that_are_found_are_those_that_were_found(dated: Sequence[Table]) -> None:
+    """A line per step of a candidate: metric, ratio, interval, runs before and after, case."""
     lines = []
     for table in dated:
         for candidate in sorted(of_table(table), key=attrgetter("id")):
@@ -98,18 +104,4 @@ def step_lines(dated: Sequence[Table]) -> list[str]:
                 + f" {step.before_run} {step.after_run} {step.series.case}"
                 for step in candidate.steps
             ]
-    return lines
-
-
-@pytest.fixture(scope="module")
-def dated() -> list[Table]:
-    every = tables(kinds.read_all(Points, PROJECT / "results"))
-    return [table for table in every if not table.package]
-
-
-def test_every_point_of_the_history_is_what_it_was(dated: Sequence[Table]) -> None:
-    assert_golden("reference/points.txt", "\n".join(point_lines(dated)))
-
-
-def test_the_steps_that_are_found_are_those_that_were_found(dated: Sequence[Table]) -> None:
-    assert_golden("reference/steps.txt", "\n".join(step_lines(dated)))
+    assert_golden("reference/steps.txt", "\n".join(lines))
