@@ -1,7 +1,7 @@
 # setup  everything that measuring needs (cached; a second run only checks)
 # harness  of that, the harness's own environment: enough to plan, publish and talk
 # tools  of that, also interpreters and load generator: all but the packages under test
-# bench  quick profile of every experiment, and its tables; two in-process benchmarks, by asv; then the site, with the
+# bench  quick profile of every experiment; two in-process benchmarks, by asv; then the site, with the
 #        command that shows it
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd,

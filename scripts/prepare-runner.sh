@@ -27,7 +27,7 @@ for word; do # every value ends up in files of root's
 done
 [ -n "$repository" ] || fail "expected repository=OWNER/NAME"
 [ -n "$packages" ] || fail "expected packages=HOST,…: the sandbox installs packages from these hosts only \
-(docs/observatory/nights.md, step 9); packages=none if it needs none"
+(docs/observatory/nights.md, step 8); packages=none if it needs none"
 [ "$packages" != none ] || packages=''
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || fail "it changes the system: run it with sudo, or with root=FOLDER"
 act() { if [ -n "$root" ]; then echo "\$ $*"; else "$@"; fi; }
@@ -70,4 +70,4 @@ if [ "$cores" -ge 4 ]; then
 fi
 act systemctl daemon-reload
 act systemctl enable duetbench-clock.service duetbench-runner.service
-echo "Now register GitHub's runner, and start the services: steps 10 to 13 of docs/observatory/nights.md"
+echo "Now register GitHub's runner, and start the services: steps 9 to 12 of docs/observatory/nights.md"

@@ -43,7 +43,7 @@ CAPABILITIES: Final = {
         "duetbench.cli.bisect",
         "observatory.trend.cause",
     ),
-    "backfill": ("observatory.trend.backfill", "observatory.cli.backfill"),
+    "backfill": ("observatory.trend.backfill", "observatory.cli.anchor"),
     "asv": (
         "observatory.measure.asv_plugin",
         "observatory.cli.inprocess",

@@ -7,8 +7,8 @@ from pathlib import Path
 from duetbench.core import __version__
 
 
-def stored_help(words: Sequence[str]) -> str:
-    """Return what a command line asks for if that is a stored text, which takes no time."""
+def stored_text(words: Sequence[str]) -> str:
+    """Return the help or version that a command line asks for, if it is stored: that is fast."""
     if not words or words[0] == "--help":
         name = "duetbench"
     elif words[0] == "compare" and "--help" in words:
@@ -24,7 +24,7 @@ def main() -> None:
     """Run the command line, whose own imports may already be interrupted."""
     try:
         words = sys.argv[1:]
-        if text := stored_help(words):
+        if text := stored_text(words):
             print(text, end="", file=sys.stdout if words else sys.stderr)
             sys.exit(0 if words else 2)
         from duetbench.cli import main as run  # noqa: PLC0415 - it takes most of a start

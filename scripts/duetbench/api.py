@@ -6,9 +6,8 @@ and `read` reads what was saved. The command line stands on the same functions.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from duetbench.app import revisions
 from duetbench.app.declarations import results_dir
@@ -34,19 +33,20 @@ from duetbench.judge.preparation import Scope
 from duetbench.report import report
 from duetbench.report.html.comparison_page import one_file
 
+_INSTRUMENTS: Final = Real()
 
-def read(name: str | Path, results: Path | None = None) -> Run | Comparison:
+
+def read(name: str | Path) -> Run | Comparison:
     """Read a run or a comparison.
 
     Args:
-        name: Its file, its id, enough of its id, or `latest` for the latest run.
-        results: The results folder; default: that of the repository around the working directory.
+        name: Its file, its id, enough of its id, or `latest`.
 
     Raises:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return result_files.load(name, results or results_dir(paths.project_root()))
+    return result_files.load(name, results_dir(paths.project_root()))
 
 
 def compare(
@@ -112,14 +112,9 @@ def observe(sides: Sides) -> Mapping[str, Effects]:
 
 def duet(pair: Pair) -> Duet:
     """Load both sides of a case at the same time, once. A failure is a flag of the duet."""
-    loop = Loop(_instruments().duets, _silent(), DEFAULT_SEED + len(pair.all))
+    loop = Loop(_INSTRUMENTS.duets, _silent(), DEFAULT_SEED + len(pair.all))
     loop.launch([pair], 0.0)
     return pair.all[-1]
-
-
-@cache
-def _instruments() -> Real:
-    return Real()
 
 
 def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:

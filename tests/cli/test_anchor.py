@@ -8,15 +8,13 @@ import pytest
 
 from bench import Done, Shell
 from duetbench.core.metrics import CPU
-from duetbench.host import files, paths, result_files
+from duetbench.host import files, paths
 from duetbench.judge.preparation import resolve
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
-from observatory.store.night import NightPlan
 from observatory.store.points import Points
-from observatory.trend.anchored import DUET_PROTOCOL
 from repos import borrow_cache, commit, git, keep, make_tiny, write
 from tiny_index import Index
 
@@ -36,23 +34,18 @@ class Scene:
     def anchored(self, name: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        facts = (
-            f'name = "{name}"\ncommit = "{tip}"\nsince = 2026-11-23\nprotocol = {DUET_PROTOCOL}\n'
-        )
+        facts = f'name = "{name}"\ncommit = "{tip}"\n'
         commit(self.root, f"Anchor {name}", **{"apps/anchor.toml": facts})
         return tip
 
     def measure(self, *words: str | Path) -> Done:
-        """Plan a night of one shard, and measure that against the anchor."""
-        plan = self.results / "night.json"
-        self.call.done("observatory", "plan", "--output", plan)
-        return self.call("observatory", "anchor", "--plan", plan, *words)
+        return self.call("observatory", "anchor", "--results", self.results, *words)
 
 
 @pytest.fixture
 def scene(index: Index, tmp_path: Path, call: Shell) -> Scene:
     borrow_cache(tmp_path / "cache", call.patch)
-    call.patch.setenv("UV_NO_BUILD", "1")  # which backfill sets for its whole process
+    call.patch.setenv("UV_NO_BUILD", "1")  # which it sets for its whole process
     root = make_tiny(tmp_path / "tiny", call.patch)
     index.add("alpha", "1.0", "2026-01-10")
     write(root, "apps/stacks/one.txt", resolve(Checkout(root), "one", date(2026, 1, 15)))
@@ -64,9 +57,8 @@ def scene(index: Index, tmp_path: Path, call: Shell) -> Scene:
 
 @pytest.mark.real
 def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
-    scene.call.refused("--plan", "observatory", "anchor")
     result = scene.measure()
-    assert (result.code, "found none: declare one" in result.err) == (2, True), result
+    assert (result.code, "anchor.toml: file: found" in result.err) == (2, True), result
     scene.anchored("first")
 
     # A stack that came later has no point yet; all others are measured.
@@ -79,10 +71,10 @@ def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
     later = cases + block.replace("py{python}", "py{python}/two")
     write(scene.root, "apps/tiny/experiment.toml", later)
     commit(scene.root, "A stack")
-    result = scene.measure("--results", scene.results)
+    result = scene.measure()
     assert result.code == 0, result
     (made,) = kinds.read_all(Points, scene.results)
-    assert (made.anchor, made.origin, made.shard) == ("first", "night", 1)
+    assert (made.anchor, made.origin) == ("first", "night")
     assert made.commit == git(scene.root, "rev-parse", "HEAD")
     assert {item.case for item in made.cases} == CASES
     for item in made.cases:
@@ -91,29 +83,15 @@ def test_an_anchor_is_declared_and_measured(scene: Scene) -> None:
     lacking = {item.case: item.reason for item in made.missing}
     assert lacking == dict.fromkeys((f"{case}/two" for case in CASES), "the anchor lacks it")
 
-    # One whose duets were others is refused.
-    old, log = Checkout(scene.root).anchor_file.read_text(), [*scene.instruments.duet_log]
-    other = old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99")
-    commit(scene.root, "Other duets", **{"apps/anchor.toml": other})
-    result = scene.measure()
-    assert (result.code, "needs version 99" in result.err) == (4, True), result
-    assert scene.instruments.duet_log == log
-
 
 @pytest.mark.real
-def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Path) -> None:
-    """What fails has no point, and its reason; where and of what it is says the plan."""
+def test_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Path) -> None:
+    """What fails has no point, and its reason."""
     scene.anchored("first")
-    plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    scene.call.done("observatory", "plan", "--output", plan)
-    night = result_files.read(NightPlan, plan)
-    assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
-    given = ("observatory", "anchor", "--plan", plan)
-    scene.call.done(*given, "--budget", "40m", "--results", sent / "shard-1")
-    (made,) = kinds.read_all(Points, sent / "shard-1")
-    assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
-    assert made.id.endswith("-s1")
+    assert scene.measure("--budget", "40m").code == 0
+    (made,) = kinds.read_all(Points, scene.results)
+    assert made.commit == git(scene.root, "rev-parse", "HEAD")
     metrics = {item.case: [point.metric for point in item.points] for item in made.cases}
     assert metrics["tiny/dependent/py3.14"][0] == CPU
     assert metrics["tiny/alone/py3.14"] == ["instructions"]
@@ -121,15 +99,17 @@ def test_a_shard_of_a_night_is_measured_and_accepted(scene: Scene, tmp_path: Pat
 
     locks = {item.name: item for item in made.stacks}
     now = datetime.now(UTC)
-    arrived = {"shard-1": {made.path: files.encode(made)}}
-    assert incoming.night(night, arrived, locks, now) == (arrived["shard-1"], {})
+    night = incoming.Night(made.commit, "first", Checkout(scene.root, "nightly").cases(), locks)
+    arrived = {made.path: files.encode(made)}
+    assert incoming.night(night, {f"night-{made.machine.id}": arrived}, now) == (arrived, {})
 
     # Of each case three duets had been run.
     scene.instruments = FakeInstruments(stop=7)
-    result = scene.call(*given, "--results", scene.results)
+    scene.results = tmp_path / "cut"
+    result = scene.measure()
     assert result.code == 130, result
     (cut,) = kinds.read_all(Points, scene.results)
-    assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
+    assert cut.notes == ("it was interrupted",)
     assert {item.points[0].duets for item in cut.cases} == {3}  # none is of an earlier run
 
 
@@ -141,7 +121,7 @@ def test_stacks_of_other_times_are_installed_measured_and_removed(scene: Scene) 
     for month in (2, 3):
         scene.index.add("alpha", f"{month}.0", f"2026-0{month}-10")
     span = ("--until", "2026-03-20", "--results", scene.results)
-    verb = ("observatory", "backfill", "--since")
+    verb = ("observatory", "anchor", "--since")
     dates = (*verb, "2026-01-01", *span)
     result = scene.call(*dates)
     assert result.code == 1, result.err

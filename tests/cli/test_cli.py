@@ -14,7 +14,7 @@ from cyclopts import App
 import duetbench.cli
 from bench import PROGRAMS, Shell, execute
 from duetbench import __version__
-from duetbench.__main__ import stored_help
+from duetbench.__main__ import stored_text
 from duetbench.cli import CLOSED_PIPE, explain, options
 from duetbench.cli.verbs import VERBS
 from duetbench.core.effects import EFFECTS
@@ -86,28 +86,17 @@ def names_of(verb: App) -> list[str]:
     ]
 
 
-def parameters(words: str, verb: App) -> Iterator[str]:
-    """A verb's parameters, a name per line; those of an application once, for `compare`."""
-    names, of_target = names_of(verb), {*(f"--{name}" for name in options.OPTIONS), "--with"}
-    shared = of_target <= {*names} and words != "duetbench compare"
-    for name in names:
-        if not shared or name not in of_target:
-            yield f"    {name}"
-    if shared:
-        yield "    and an application's, as compare"
-
-
 def test_no_verb_or_option_comes_or_goes_unseen(verbs: dict[str, App]) -> None:
     """The tree of verbs with their options' names is recorded: scripts and habits rely on it."""
-    tree = [line for words in sorted(verbs) for line in (words, *parameters(words, verbs[words]))]
-    assert_golden("help.txt", "".join(f"{line}\n" for line in tree))
+    tree = ["\n    ".join((words, *names_of(verbs[words]))) for words in sorted(verbs)]
+    assert_golden("help.txt", "\n".join(tree))
 
 
 def test_stored_helps_fit_and_name_all(verbs: dict[str, App]) -> None:
     """80 columns, each command, and each option of `compare` that is no application's."""
     output, imported = start("duetbench", "compare", "HEAD~1", "--help")
-    every = stored_help(())
-    assert (output, own(imported)) == (stored_help(("compare", "--help")), set())
+    every = stored_text(())
+    assert (output, own(imported)) == (stored_text(("compare", "--help")), set())
     assert start("duetbench", "--help")[0] == every
     for text in (output, every):
         assert max(map(len, text.splitlines())) <= 80

@@ -108,7 +108,7 @@ def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     page, out = bench.folder / "run.md", bench.folder / "run.json"
     (database := bench.folder / f"{SECRET}.db").touch()
     address = f"SHOP_DATABASE_URL=sqlite:///{database}"
-    once = ("run", *SHOP, "--env", address, "--seconds", "1")
+    once = ("run", *SHOP, "--env", address)
     bench.done(*once, "-o", page, "-o", out)
     assert "CPU per request" in page.read_text("utf-8")
     run, _ = measured(bench)
@@ -224,7 +224,7 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     assert case.effects is not None, result.out
     moved = {effect.kind: (effect.base, effect.head) for effect in case.effects.differ}
     assert (moved["read"], case.effects.answers) == ((0, 1), ())
-    ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--with", "connections=8")
+    ran = bench("run", *given, "--env=PW=QpsecretZp", "--with", "connections=8")
     assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
     for words, code in ((compared, 2), (("run", *given), 3)):
         sentence = "expected to be logged in, found status 403"

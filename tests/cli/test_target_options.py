@@ -5,25 +5,16 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from bench import Bench
+from bench import PROGRAMS, Bench
 from comparing import comparison_of
 from duetbench.cli import options
 from duetbench.cli.init import applications
-from duetbench.cli.options import (
-    DECLARED,
-    Options,
-    TargetOptions,
-    left_out,
-    repetition,
-    with_options,
-)
-from duetbench.cli.verbs import make_group
+from duetbench.cli.options import Options, left_out, repetition, with_options
 from duetbench.judge.repetition import rebuilt, why_command
 from goldens import assert_said
 from repos import work_in, write, write_all
@@ -97,25 +88,18 @@ PRIVATE: Final = {
 """Options that read, run or install something, or have a secret."""
 
 
-def parse(words: Sequence[str]) -> Options:
-    """What `compare` and `why` read from options."""
-    read: dict[str, Any] = {}
-
-    def verb_command(
-        *_names: str, seed: int = 1, profile: str = "", application: TargetOptions = DECLARED
-    ) -> None:
-        del seed, profile
-        read.update(application.read())
-
-    program = make_group("program", "", {})
-    program.default(verb_command)
-    program(words)
-    return read
+def parse(line: str) -> Options:
+    """The options of an application that a command has."""
+    program, *words = shlex.split(line)
+    _, typed, _ = PROGRAMS[program].parse_args(words)
+    options: Options = typed.arguments["application"].read()
+    return options
 
 
 def test_the_value_of_a_private_header_becomes_a_variable() -> None:
     headers = ("Authorization: Bearer secret", "X-Api-Key: {KEY}", "Accept: text/html")
-    typed = parse(["--app", "a:b", *(word for text in headers for word in ("--header", text))])
+    words = (word for text in headers for word in ("--header", text))
+    typed = parse(shlex.join(["duetbench", "compare", "--app", "a:b", *words]))
     assert typed["env"] == {"HEADER_AUTHORIZATION": "Bearer secret"}
     assert typed["headers"] == {
         "authorization": "{HEADER_AUTHORIZATION}", "x-api-key": "{KEY}", "accept": "text/html",
@@ -130,7 +114,7 @@ def test_what_starts_in_a_folder_is_imported_from_it(
     for name in ("hello/web.py", "hello/both.py", "src/both.py"):
         write(tmp_path, name, "")
     monkeypatch.chdir(tmp_path / "hello")
-    roots = [with_options(tmp_path, parse(["--app", f"{module}:app"])).root
+    roots = [with_options(tmp_path, parse(f"duetbench run --app {module}:app")).root
              for module in ("web", "both")]  # fmt: skip
     assert roots == [tmp_path / "hello", tmp_path]
 
@@ -141,14 +125,13 @@ def test_what_is_printed_repeats_an_option_or_names_it(
 ) -> None:
     """Named are those that reports must not have."""
     monkeypatch.setenv("SHOP_DB", "secret")
-    typed = parse(["--app", "a:b", flag, value])
+    typed = parse(shlex.join(["duetbench", "compare", "--app", "a:b", flag, value]))
     again, others = repetition(typed)
-    words = ["--profile", "quick", "--seed", "1", *again]
-    record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *words]))
+    record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *again]))
     record = record.model_copy(update={"budget_seconds": None})
     for command in (rebuilt(record), why_command(record)):
         assert command is not None
-        assert (parse(shlex.split(command)[2:]) == typed) == (not others)
+        assert (parse(command) == typed) == (not others)
         assert "secret" not in command
     name = f"{flag} {value.partition('=')[0]}" if flag == "--with" else flag
     assert others == (name if name in PRIVATE else "")

@@ -11,7 +11,6 @@ import pytest
 from bare import Programs
 from bench import PROJECT, Ended, execute
 from duetbench.ci.actions import credentials
-from duetbench.host.git import ask
 from repos import commit, git, keep, protect, write
 
 LOCK: Final = "apps/stacks/one.txt"
@@ -88,9 +87,7 @@ def test_new_locks_are_a_commit_of_their_own(here: Place, tmp_path: Path) -> Non
     assert here.done("locks", GITHUB_OUTPUT=str(output)) == "-beta==1.0\n+beta==2.0\n"
     tip = git(here.origin, "rev-parse", STACK)
     shown = git(here.origin, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
-    assert [line for line in shown if line] == [
-        *(main, "Renew the locks", "-beta==1.0", "+beta==2.0", LOCK)
-    ]
+    assert [*filter(None, shown)] == [main, "Renew the locks", "-beta==1.0", "+beta==2.0", LOCK]
     assert git(here.origin, "rev-parse", "main") == main
     assert git(here.folder, "rev-parse", "HEAD") == tip
     assert output.read_text().splitlines() == [f"commit={main}", f"commit={tip}"]
@@ -141,16 +138,10 @@ def test_two_nights_at_once_make_one_line(here: Place) -> None:
     script = PROJECT / "scripts" / "branches.sh"
     other = f"cd {theirs.folder} && touch ../began && sh {script} locks >&2"
     version = "$([ $PWD = " + str(theirs.folder) + " ] && echo 1.5 || echo 2.0)"
-    programs(
-        here.origin,
-        f"[ -e ../began ] || ({other})\necho beta=={version} >{LOCK}",
-    )
+    programs(here.origin, f"[ -e ../began ] || ({other})\necho beta=={version} >{LOCK}")
     here.done("locks")
     bodies = git(here.origin, "log", "--first-parent", "--format=%b", STACK).split("\n")
-    assert [line for line in bodies if line] == [
-        *("-beta==1.5", "+beta==2.0"),
-        *("-beta==1.0", "+beta==1.5"),
-    ]
+    assert [*filter(None, bodies)] == ["-beta==1.5", "+beta==2.0", "-beta==1.0", "+beta==1.5"]
 
 
 def test_what_is_kept_is_cloned_and_nothing_is_kept_twice(here: Place) -> None:
@@ -232,13 +223,3 @@ def test_the_token_goes_to_github_alone(here: Place) -> None:
     assert made["GIT_CONFIG_COUNT"] == "3"
     assert made["GIT_CONFIG_KEY_2"] == "http.https://github.com/a/b.extraheader"
     assert credentials("https://github.com.example.org/a/b", {"GITHUB_TOKEN": "t"}) == {}
-
-
-def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: Path) -> None:
-    """Git would start it whenever it looks for changes."""
-    git(tmp_path, "init", "--quiet")
-    monitor = Programs(tmp_path).write("monitor", "touch started")
-    git(tmp_path, "config", "core.fsmonitor", str(monitor))
-    for program, started in ((ask, False), (git, True)):
-        program(tmp_path, "status")
-        assert (tmp_path / "started").exists() is started

@@ -1,8 +1,7 @@
-"""GitHub: its API, one comment on a pull request and who may ask for it, and issues of changes."""
+"""GitHub: its API, one comment on a pull request, and who may ask for it."""
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import pytest
 
 from bench import Done
 from comparing import WORSE, comparison_of, judged_case
-from duetbench.ci import comments
+from duetbench.ci import actions, comments
 from duetbench.ci.api import GitHub, ServiceError
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import UsageError
@@ -18,9 +17,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_github import BASE, BOT, HEAD, NEXT, TOKEN, Step, Table, zipped
 from foreign import comparison
-from observatory.github import issues, requests
-from observatory.store.change import Change, SeriesName
-from synthetic import change_record
+from observatory.github import requests
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
 
@@ -101,8 +98,19 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
     assert TOKEN not in repr(GitHub(ENVIRONMENT))
 
 
+def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
+    value = "one\nEND\nsecret=two\nevil<<END\nthree"
+    actions.outputs({"night": value})
+    head, *middle, tail = (tmp_path / "out").read_text().splitlines()
+    fence = head.removeprefix("night<<")
+    assert (tail, "\n".join(middle)) == (fence, value)
+    assert fence not in value
+
+
 RUN: Final = "https://github.com/owner/name/actions/runs/7"
-WORDS: Final = "https://owner.github.io/name/docs/glossary/"
+WORDS: Final = "https://github.com/owner/name/blob/HEAD/docs/glossary.md"
 QUEUED: Final = requests.queued(HEAD, RUN)
 
 
@@ -116,7 +124,7 @@ def told(step: Step, content: bytes | None) -> Done:
 
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     """One comment on the pull request, rewritten in place; others' with our hidden line stay."""
-    forged = f"{comments.marker(comments.KIND, {})}\nAll is fine, merge it"
+    forged = f"{comments.marker(comments.KIND)}\nAll is fine, merge it"
     others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
     others.append(step.github.say(12, BOT, f"> {forged}"))
     with step.connected() as github:
@@ -199,16 +207,6 @@ def test_a_report_always_fits() -> None:
     assert message.startswith("### ▼ worse in 2000 of 2000 cases")
     assert "the rest did not fit" in message
     assert message.endswith("</sub>\n")
-
-
-def test_markers_survive_what_is_in_them() -> None:
-    """No value ends the hidden line early; what is no marker is none."""
-    line = comments.marker("issue", {"key": "a--> <b -- ---", "n": "3"})
-    assert (line.count("--"), line.count(">")) == (2, 1)
-    assert comments.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": "3"}
-    for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
-        assert comments.marker_values("issue", body) is None
-    assert comments.marker_values("comparison", line) is None
 
 
 # Who may ask.
@@ -328,106 +326,3 @@ def test_what_could_not_be_started_is_not_left_queued(
     for body in step.ours():
         assert "### duetbench: no result" in body
         assert "The reason: it could not start." in body
-
-
-SITE: Final = "https://owner.github.io/name/"
-CASE: Final = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
-SERIES: Final = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_request")
-
-
-def record(name: str = "one", **more: Any) -> Change:
-    """A change of +3.1 % that granian 2.8.7 has caused."""
-    return change_record(id=name, **{"series": SERIES, "evidence": "x-compare-y", **more})
-
-
-def save(step: Step, *records: Change) -> Path:
-    for entry in records:
-        files.save(step.folder / "results", entry)
-    return step.folder / "results"
-
-
-def tell(step: Step, *records: Change) -> list[str]:
-    """Announce these records; what was said, one line each."""
-    result = step("announce", "--results", save(step, *records))
-    assert (result.code, result.err) == (0, "")
-    return result.out.splitlines()
-
-
-def test_an_issue_says_what_how_much_since_when_because_of_what_and_where(step: Step) -> None:
-    (line,) = tell(step, record())
-    (issue,) = step.github.issues
-    assert line == f"one: opened {issue['html_url']}"
-    title = "granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a JSON response from FastAPI"
-    assert issue["title"] == title
-    assert [label["name"] for label in issue["labels"]] == ["duetbench", "worse"]
-    evidence = f"[The evidence]({SITE}c/one/). It closes if the change is undone."
-    assert issue["body"].splitlines()[1:] == [f"**{title}**, for good.", "", evidence]
-    assert "one: opened" in step.summary
-    assert tell(step, record()) == ["no news"]
-    assert (step.github.issues, step.requests("PATCH")) == ([issue], [])
-
-
-def test_an_issue_closes_with_its_record_or_by_hand(step: Step) -> None:
-    """What was over before it was announced gets none; who closes it has seen it."""
-    fixed = record(status="closed", note="fixed in granian 2.8.8")
-    assert tell(step, fixed) == ["no news"]
-    assert tell(step, record(culprit=None))[0].startswith("one: opened")
-    (issue,) = step.github.issues
-    assert issue["title"].startswith("Unknown cause: A JSON response from FastAPI needs")
-    assert tell(step, fixed)[0].startswith("one: closed")
-    assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
-    assert "\nfixed in granian 2.8.8\n" in issue["body"]
-    assert tell(step, fixed) == tell(step, record()) == ["no news"]
-    assert len(step.github.issues) == 1
-
-
-def test_only_our_announcements_are_ours(step: Step) -> None:
-    """Whatever the list holds: others' copies of our text, pull requests, our own other issues."""
-    tell(step, record())
-    ours = step.github.issues.pop()
-    foreign = [
-        {**ours, "number": 1, "user": {"login": "mallory", "type": "User"}},
-        {**ours, "number": 3, "pull_request": {"url": "x"}},
-        {**ours, "number": 5, "body": f"Quoted:\n{ours['body']}"},
-    ]
-    step.github.fail(method="GET", path="issues$", status=200, body=foreign)
-    assert tell(step, record())[0].startswith("one: opened")
-    assert (len(step.github.issues), step.requests("PATCH")) == (1, [])
-
-
-def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
-    """The newest changes first; the rest the next time."""
-    step.patch.setattr(issues, "MOST", 3)
-    days = [datetime(2026, 11, day, tzinfo=UTC) for day in range(1, 6)]
-    results = save(step, *(record(f"change-{day.day}", when=day) for day in days))
-    result = step("announce", "--results", results)
-    opened = [line.partition(":")[0] for line in result.out.splitlines()]
-    assert opened == ["change-5", "change-4", "change-3"]
-    assert (result.code, step("announce", "--results", results).code) == (0, 0)
-    assert len(step.github.issues) == 5
-
-
-def test_one_broken_record_stops_no_other(step: Step) -> None:
-    results = save(step, record())
-    (results / "changes" / "broken.json").write_text("{}", "utf-8")
-    result = step("announce", "--results", results)
-    assert (result.code, len(step.github.issues)) == (1, 1)
-    assert "broken.json: expected a change record" in result.out
-    assert "broken.json" in step.summary
-
-
-def test_hostile_words_in_a_record_do_nothing() -> None:
-    bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
-    hostile = record(
-        note=bad,
-        method=bad,
-        culprit=None,
-        packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
-        others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
-    )
-    title, body = issues.text(hostile, SITE, {})
-    for part in ("@everyone", "#1", "](https://evil", "\n::"):
-        assert part not in body
-        assert part not in title
-    assert "\\<img" in body
-    assert "<img" not in body.replace("\\<img", "")

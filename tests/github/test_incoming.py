@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import pytest
 
+from comparing import FIGURES
 from duetbench.ci import archives, proposals
-from duetbench.core.change import Cause, Commit
+from duetbench.core.change import Cause, Commit, Share
 from duetbench.core.comparison import Comparison, Missing, PackageChange, Release
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Run
-from duetbench.host import files, result_files
+from duetbench.host import files, git, result_files
 from fake_github import BASE, HEAD, Step, zipped
 from foreign import (
     LOCKS,
@@ -28,19 +29,20 @@ from foreign import (
     inside,
     judge_candidate,
     night,
+    night_run,
     points,
-    shard_run,
 )
 from observatory.github import incoming
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
-from synthetic import attribution, share
+from synthetic import attribution, make_run, share, steady_result
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
 RUN: Final = "20261120T090000Z-nightly-3f2a9c17"
 NIGHT: Final = "20261120T100000Z-night"
-run, pointed = partial(shard_run, 1), partial(points, 1)
+NAMES: Final = [f"night-{machine.id}" for machine in MACHINES]
+run, pointed = partial(night_run, 1), partial(points, 1)
 
 
 def altered(value: Any, **changes: Any) -> Any:
@@ -61,24 +63,24 @@ def artifact(*values: Any) -> dict[str, bytes]:
 
 
 def honest() -> dict[str, dict[str, bytes]]:
-    """What three shards of an honest night have sent."""
-    return {f"shard-{number}": artifact(shard_run(number)) for number in (1, 2, 3)}
+    """What three machines of an honest night have sent."""
+    return {NAMES[number - 1]: artifact(night_run(number)) for number in (1, 2, 3)}
 
 
 def accepted(sent: dict[str, dict[str, bytes]]) -> Acceptance:
-    return incoming.night(night(), sent, LOCKS, NOW)
+    return incoming.night(night(), sent, NOW)
 
 
 def test_an_honest_night_is_accepted_as_it_is() -> None:
     """Runs, points with a run or alone, asv's figures: each where it belongs, byte for byte.
 
-    What a killed shard has saved becomes a partial run.
+    What a killed machine has saved becomes a partial run.
     """
     part = altered(run(status="partial"), results=run().results[:1])
     sent = {
-        "shard-1": artifact(part, pointed(), inside()),
-        "shard-2": artifact(points(2)),
-        "shard-3": artifact(shard_run(3)),
+        NAMES[0]: artifact(part, pointed(), inside()),
+        NAMES[1]: artifact(points(2)),
+        "night-duetbench": artifact(night_run(3)),  # whichever machine was free
     }
     result = accepted(sent)
     assert (len(result.accepted), result.refused) == (6, {})
@@ -106,35 +108,32 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
      {path.replace(MACHINES[0].id, "y"): data for path, data in artifact(run()).items()}),
     ("Extra inputs", {path: b'{"x": 1,' + data[1:] for path, data in artifact(run()).items()}),
     # Runs that lie about where, when and with what they were measured, or act on who reads them.
-    ("machine of shard 1: expected", run(machine=MACHINES[1])),
+    ("machines of an artifact: expected 1", run(machine=MACHINES[1])),
     ("is the machine's clock right?",
-     run(started="2026-12-20T09:00:00+00:00", id="20261220T090000Z-nightly-3f2a9c17-s1")),
-    ("night: expected", run(night=None)),
-    ("machine of shard 2: expected", run(shard=2)),
-    ("shard 9, which the plan does not have", run(shard=9)),
-    ("artifact: expected shard-2", shard_run(2)),
+     run(started="2026-12-20T09:00:00+00:00", id="20261220T090000Z-nightly-3f2a9c17")),
+    ("machines of an artifact: expected 1", night_run(2)),
     ("commit: expected", run(commit="0" * 40, id="20261120T090000Z-nightly-00000000")),
     ("dirty: expected False", run(dirty=True)),
-    (f"id: expected {RUN}… of shard 1", run(id=f"{RUN}-s2")),
-    ("lock of stack 'current'", stacked(digest="0" * 64)),
-    ("lock of stack 'own': expected none", stacked(name="own")),
+    (f"id: expected {RUN}…", run(id=f"{RUN}-s2")),
+    ("lock of stack current", stacked(digest="0" * 64)),
+    ("'own', which is no stack of this checkout", stacked(name="own")),
     ("'evil', which is no package of this checkout", stacked(packages={"evil": "1"})),
-    ("which is no case of shard 1",
+    ("which is no case of the night",
      altered(run(), results=(altered(RESULT, case=LOADED),))),
     ("U+001B", run(notes=("\x1b]0;owned\x07",))),
     ("a control character (U+202E", run(notes=(HIDDEN,))),
     # Points of something else.
-    ("machine of shard 1: expected", pointed(machine=MACHINES[1].id)),
+    ("machines of an artifact: expected 1", pointed(machine=MACHINES[1].id)),
     ("anchor: expected 2026-11", pointed(anchor="2026-10")),
     ("a case twice", pointed(cases=(POINT, POINT))),
     ("is in the future", pointed(when="2026-11-22T10:00:00Z")),
-    ("found none, or a second one", (pointed(id=f"{NIGHT}-0a0a0a-s1"), pointed())),
-    ("'inprocess/a/data.json', which is no case of shard 1",
+    ("found none, or a second one", (pointed(id=f"{NIGHT}-0a0a0a"), pointed())),
+    ("'inprocess/a/data.json', which is no case of the night",
      pointed(cases=(replace(POINT, case="inprocess/a/data.json"),))),
-    ("'x', which is no case of shard 1", pointed(missing=(Missing(case="x", reason="y"),))),
+    ("'x', which is no case of the night", pointed(missing=(Missing(case="x", reason="y"),))),
     ("origin: expected night, found",
      pointed(origin="backfill", label="as of 2026-11-01")),
-    (f"id: expected {NIGHT}-… of shard 1", pointed(id="20261119T100000Z-night-0a1b2c-s1")),
+    (f"id: expected {NIGHT}-…", pointed(id="20261119T100000Z-night-0a1b2c")),
     # asv's figures that are more.
     ("commit of asv's results", (run(), inside(commit_hash="3f2a9c17" + "0" * 32))),
     ("machine of asv's results",
@@ -147,11 +146,12 @@ ATTACKS: Final[list[tuple[str, Any]]] = [
 def test_what_is_not_as_it_should_be_costs_the_others_nothing(reason: str, what: Any) -> None:
     """Nothing of it is used, not even a right run beside it, and the others are accepted."""
     values = what if isinstance(what, tuple) else (what,)
-    result = accepted({**honest(), "shard-1": artifact(*values)})
-    assert [*result.refused] == ["'shard-1'"], result
-    assert reason in result.refused["'shard-1'"]
-    assert "\n" not in result.refused["'shard-1'"]
-    assert [*result.accepted.values()] == [files.encode(shard_run(number)) for number in (2, 3)]
+    result = accepted({**honest(), NAMES[0]: artifact(*values)})
+    assert [*result.refused] == [repr(NAMES[0])], result
+    (refusal,) = result.refused.values()
+    assert reason in refusal
+    assert "\n" not in refusal
+    assert [*result.accepted.values()] == [files.encode(night_run(number)) for number in (2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -269,9 +269,14 @@ JUMP: Final = Release(package="gunicorn", version="9.1", previous="9.0")
 FORGED: Final = PackageChange(stack="current", package="fastapi", base="1", head="99")
 LATER: Final = Release(package="fastapi", version="99", previous="1")
 ELSEWHERE: Final = altered(_RECORD.series, case="own/page")
-(SHARE,) = _RECORD.shares
+(SHARE,) = _RECORD.cause.shares
 NAMELESS: Final = altered(SHARE, releases=())
 COMMITTED: Final = altered(NAMELESS, commits=(Commit(id="0" * 40, subject="x"),))
+
+
+def blaming(*shares: Share) -> Change:
+    """Our record with another cause."""
+    return altered(_RECORD, cause=Cause(shares=shares))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -286,18 +291,16 @@ COMMITTED: Final = altered(NAMELESS, commits=(Commit(id="0" * 40, subject="x"),)
         ("when: expected", (_EVIDENCE, altered(_RECORD, when=NOW))),
         ("'own/page', which is no series", (_EVIDENCE, altered(_RECORD, series=ELSEWHERE))),
         ("'own/page', which is no series", (_EVIDENCE, altered(_RECORD, unplayed=(ELSEWHERE,)))),
-        ("'gunicorn' as a cause", (_EVIDENCE, altered(_RECORD, culprit=JUMP, shares=()))),
+        ("'gunicorn' as a cause", (_EVIDENCE, blaming(altered(SHARE, releases=(JUMP,))))),
         # What moved is not what the evidence says, which comes from there, too.
         ("'fastapi' as a cause", (altered(_EVIDENCE, packages=(*_EVIDENCE.packages, FORGED)),
-                                  altered(_RECORD, culprit=LATER, shares=()))),
-        # Readers copy a command with the first release.
-        ("first release: expected fastapi", (_EVIDENCE, altered(_RECORD, culprit=JUMP))),
-        ("that is no release", (_EVIDENCE, altered(_RECORD, shares=(SHARE, COMMITTED)))),
-        ("that is no release", (_EVIDENCE, altered(_RECORD, shares=(NAMELESS,)))),
+                                  blaming(altered(SHARE, releases=(LATER,))))),
+        ("that is no release", (_EVIDENCE, blaming(SHARE, COMMITTED))),
+        ("that is no release", (_EVIDENCE, blaming(NAMELESS))),
     ],
 )  # fmt: skip
 def test_a_record_that_does_not_belong_is_refused(reason: str, sent: tuple[Artefact, ...]) -> None:
-    """A change becomes an issue and a page."""
+    """A change becomes a page."""
     result = confirm(_RECORD, *sent)
     assert result.accepted == {}
     assert reason in next(iter(result.refused.values()))
@@ -314,33 +317,40 @@ def test_another_machine_cannot_replace_a_conclusion() -> None:
 
 def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(step: Step) -> None:
     """Hostile names and texts stay in their line."""
-    ours = (Checkout.here().lock("current").record(),)
+    checkout = Checkout.here("nightly")
+    commit, _ = git.revision(checkout.root)
+    assert commit is not None
+    stacks = (checkout.lock("current").record(),)
+    results = [steady_result(checkout.cases()[0], FIGURES)]
+    fields = {"commit": commit, "stacks": stacks, "id": f"20261120T090000Z-nightly-{commit[:8]}"}
+    ours, evil = (
+        make_run(results, machine=machine, **fields, notes=notes)
+        for machine, notes in zip(MACHINES[:2], ((), ("x\nLD_PRELOAD=/tmp/x.so",)), strict=True)
+    )
     hostile = "x`\n::set-env name=LD_PRELOAD::##[add-path] <img src=x>"
     for name, contents in {
-        "shard-1": artifact(shard_run(1, stacks=ours)),
-        "shard-2": artifact(shard_run(2, stacks=ours, notes=("x\nLD_PRELOAD=/tmp/x.so",))),
-        "shard-3": {"GITHUB_ENV": b"LD_PRELOAD=/tmp/x.so\n"},
-        f"shard-{hostile}": {},
+        NAMES[0]: artifact(ours),
+        NAMES[1]: artifact(evil),
+        NAMES[2]: {"GITHUB_ENV": b"LD_PRELOAD=/tmp/x.so\n"},
+        f"night-{hostile}": {},
         "others": {},
     }.items():
         step.github.leave(7, name, zipped(contents))
-    plan, target = files.write(step.folder / "night.json", night()), step.folder / "out"
-    words = (plan, "--to", target)
-    result = step("accept", "shard-*", *words)
+    words = ("--to", step.folder / "out")
+    result = step("accept", "night-*", *words)
     assert result.code == 1, result
-    lines = result.out.splitlines()
-    kinds = ["accepted", *["missing"] * 2, *["refused"] * 3]
-    assert [line.split(":")[0] for line in lines] == kinds
-    assert [path.name for path in target.rglob("*.json")] == [f"{shard_run(1).id}.json"]
+    kinds = ["accepted", *["refused"] * 3]
+    assert [line.split(":")[0] for line in result.out.splitlines()] == kinds
+    (file,) = (step.folder / "out").rglob("*.json")
+    assert file.name == f"{ours.id}.json"
     assert step.summary.startswith("**1 accepted, 3 refused**")
     outside = re.sub(r"`[^`\n]*`", "", step.summary)
     assert not {"<img", "::", "LD_PRELOAD", "<"} & set(re.split(r"[\s=]", outside))
 
-    # Of a single shard nothing else is missing; what is there already stays as it is.
-    assert step("accept", "shard-1", *words).code == 0
-    assert step("accept", "shard-3", *words).code == 3
-    (file,) = target.rglob("*.json")
+    # What is there already stays as it is.
+    assert step("accept", NAMES[0], *words).code == 0
+    assert step("accept", NAMES[2], *words).code == 3
     file.write_text("other")
-    result = step("accept", "shard-1", *words)
+    result = step("accept", NAMES[0], *words)
     assert (result.code, "is never rewritten" in result.out) == (1, True)
     assert file.read_text() == "other"

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from acting import HOSTED, actionlint, load, zizmor
-from bench import PROJECT, find_verb
+from bench import PROGRAMS, PROJECT
 
 GITHUB: Final = PROJECT / ".github"
 WORKFLOWS: Final = {path.name: path.read_text("utf-8") for path in GITHUB.glob("workflows/*")}
@@ -24,7 +24,7 @@ ACTIONS: Final = {
     for path in (*GITHUB.glob("actions/*/*"), PROJECT / "action.yml")
 }
 
-OURS: Final = {("bench.yml", "run"), ("shard.yml", "run"), ("publish.yml", "confirm")}
+OURS: Final = {("bench.yml", "run"), ("machine.yml", "run"), ("publish.yml", "confirm")}
 """The only jobs that our own machines take."""
 
 TAKEN: Final = {"schedule", "workflow_dispatch", "workflow_run", "workflow_call"}
@@ -36,9 +36,9 @@ HARMLESS: Final = {
 }
 """What our machines run outside of the sandbox: nothing of others' packages or commits."""
 
-CHECKED_OUT: Final = {"", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
+CHECKED_OUT: Final = {"", "${{ needs.stack.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
 CALLED: Final = "${{ inputs.commit }}"
-HANDED: Final = re.compile(r"\$\{\{ (needs\.\w+\.outputs\.artifact|inputs\.plan) \}\}")
+HANDED: Final = re.compile(r"\$\{\{ needs\.\w+\.outputs\.artifact \}\}")
 
 
 def jobs() -> Iterator[Any]:
@@ -90,12 +90,7 @@ def test_every_command_exists_with_its_options(text: str) -> None:
         for step in job.get("steps", ()):
             script = step.get("run", "").replace("sandbox -- ", "\n")
             for program, words in re.findall(call, script):
-                verb, rest = find_verb(program, shlex.split(words))
-                assert verb.default_command is not None
-                known = {
-                    name for item in verb.assemble_argument_collection() for name in item.names
-                }
-                assert {word for word in rest if word.startswith("-")} <= known
+                PROGRAMS[program].parse_args(shlex.split(words))
 
 
 def test_what_is_published_meets_no_package_that_is_not_locked() -> None:

@@ -25,6 +25,7 @@ from acting import (
 )
 from bench import PROJECT
 from duetbench.cli import init
+from duetbench.core.change import Cause
 from duetbench.core.comparison import PackageChange, Release
 from duetbench.core.errors import HistoryError
 from duetbench.host import files
@@ -32,7 +33,7 @@ from duetbench.host.git import ask, ask_or_none
 from fake_github import BOT, run_of_pull
 from observatory.store.change import SeriesName
 from repos import asgi, commit, git, keep, protect, write, write_all
-from synthetic import change_record
+from synthetic import change_record, share
 
 SCHEDULED: Final = {"schedule": "41 9 * * *"}
 TRIED: Final = "short/one"
@@ -46,7 +47,16 @@ CHANGE: Final = change_record(
     id="20261101-alpha",
     series=SeriesName(machine="xeon-2c-000000", case=TRIED, metric="server_cpu_per_request"),
     packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
-    culprit=Release(package="alpha", version="1.0", previous="0.9"),
+    cause=Cause(
+        shares=(
+            share(
+                Release(package="alpha", version="1.0", previous="0.9"),
+                low=1.02,
+                ratio=1.03,
+                high=1.04,
+            ),
+        )
+    ),
 )
 
 
@@ -83,7 +93,7 @@ def test_a_night_and_what_is_published_of_it(
         protect(stage.remote)
         index.add("alpha", "2.0", "2026-11-01")
         night = stage.act("nightly.yml", "workflow_dispatch", STARTED)
-        jobs = ("plan", "run/1", "store/1", "store")
+        jobs = ("stack", "run/duetbench", "store/duetbench")
         assert night.results == dict.fromkeys(jobs, "success"), night.text
 
         # The stack: a commit of its own, which says what was released.
@@ -95,28 +105,25 @@ def test_a_night_and_what_is_published_of_it(
         message = git(stage.remote, "log", "-1", "--format=%B", bump)
         assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
-        # The history: the shard's run.
+        # The history: the machine's run.
         (run,) = recorded(stage, "runs")
-        assert (run["shard"], run["commit"]) == (1, bump)
+        assert run["commit"] == bump
         assert run["stacks"][0]["packages"]["alpha"] == "2.0"
         (result,) = run["results"]
         assert (result["case"]["id"], result["launches"][0]["status"]) == (TRIED, "ok")
         assert "Run Main Measure against the anchor" in night.text
         assert "Run Main Measure inside the process" not in night.text
 
-        # Without Pages its job says so, and the rest goes on: an issue. With it, the site is first.
+        # Without Pages its job says so.
         stage.variables["STANDIN_NO_PAGES"] = "1"
         outcome = stage.act("publish.yml", "schedule", SCHEDULED)
         assert outcome.results == {"detect": "success", "site": "failure"}, outcome.text
         assert "Get Pages site failed" in outcome.text
-        (issue,) = stage.github.issues
-        assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
         del stage.variables["STANDIN_NO_PAGES"]
         outcome = stage.act("publish.yml", "schedule", SCHEDULED)
         assert outcome.results == dict.fromkeys(("detect", "site"), "success"), outcome.text
-        assert stage.github.issues == [issue]
         site = stage.folder / "pages" / str(outcome.number)
-        for page in ("", f"c/{CHANGE.id}/", "sides/", "docs/"):
+        for page in ("", "p/alpha/1.0/", "sides/", "docs/"):
             assert (site / page / "index.html").is_file(), page
         assert 'href="./docs/"' in (site / "index.html").read_text("utf-8")
         assert git(stage.remote, "ls-tree", "--name-only", "gh-pages") == "results"

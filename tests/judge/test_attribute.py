@@ -58,7 +58,7 @@ def on_python(version: str) -> SideCase:
     ("version", "sentence"),
     [
         ("3.11.14", "to count by function, CPython 3.12 or newer is needed, found 3.11.14: repea"),
-        ("3.12.0", "counted"),
+        ("3.12.0", "its instructions were not counted"),
     ],
 )
 def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
@@ -66,17 +66,15 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
     sentence: str,
     narrator: Narrator,
     heard: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a comparison that is said, of the case that moved most; or nothing, if none did."""
-    monkeypatch.setattr(counted, "instructions", lambda *_: "counted")
     sides = [on_python(version), on_python("3.14.0")]
     slower, alike = (comparison_of(judged_case("x/a", found)) for found in (WORSE, SAME))
     assert clearest_case(slower, "x/*") == ("x/a", CPU)
     assert clearest_case(alike, "x/*") == ("x/*", "")
     for base, head in (sides, sides[::-1]):
         with pytest.raises(CountError, match=f"^{sentence}"):
-            attribute(base, head, QUIET)
+            attribute(base, head, None, QUIET)
         both = Sides(side("base", ()), side("head", ()), Path(), (Pair(base, head),), ())
         assert explain(alike, both, narrator) is explain(slower, both, narrator) is None
     assert heard.getvalue().count(f"which code it is was not found out: {sentence}") == 2
@@ -91,7 +89,9 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
     for name, code in (("base", BEFORE), ("head", AFTER)):
         write(tmp_path / name, "src/shop.py", SHOP + code)
         sides.append(deployed(case, tmp_path / name, tmp_path / "logs", ("src",)))
-    actual = attribute(sides[0], sides[1], QUIET, runs=1)
+    base, head = sides
+    counts = counted.instructions((base, head), counted.LONGEST)
+    actual = attribute(base, head, counts, QUIET, runs=1)
     first = actual.rows[0]
     assert (first.name, first.file, first.package) == ("check", "src/shop.py", APPLICATION)
     line = (SHOP + AFTER).splitlines().index("def check(count):") + 1
@@ -102,7 +102,7 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Pat
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < (first.head - first.base) / moved < 1.1
     assert actual.asked == "GET /"
-    assert AttributionText(actual).headline.startswith("GET / executes ")
+    assert AttributionText(actual).headline.startswith("GET /: ")
     assert not list((tmp_path / "logs").iterdir())
 
 

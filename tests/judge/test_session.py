@@ -8,18 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
 
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import FAILURE, INSTRUCTIONS, Comparison, Duet, Finding, Instructions
+from duetbench.core.comparison import FAILURE, INSTRUCTIONS, Comparison, Duet, Finding
 from duetbench.core.effects import Effects
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.text import endless
-from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import NO_TIME, Observations
 from duetbench.host import files
 from duetbench.judge import repetition
@@ -29,12 +28,14 @@ from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
-from synthetic import MACHINE, make_case, make_testbed, ok
+from synthetic import MACHINE, make_case, ok
 
 NAMES: Final = tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(16))
 ONE, TWO, *_ = NAMES
 APART: Final = tuple(f"{kind}/e/py3.14" for kind in "abcd")
 """Cases that share no server."""
+CODE: Final = tuple(f"x/{name}" for name in ("a/py3.14/d", "a/py3.14/c", "b/py3.14", "a/py3.14t"))
+"""The first two run the same code."""
 
 WORSE, BETTER = Verdict.WORSE, Verdict.BETTER
 SAME, UNKNOWN = Verdict.SAME, Verdict.UNKNOWN
@@ -84,6 +85,9 @@ def saved(folder: Path) -> Comparison:
         *(({"slower": {ONE: grown}}, NAMES[:2], {"seconds": 60.0, "only": "counts"}, INSTRUCTIONS,
            {ONE: verdict, TWO: SAME}, int(grown == 0.03), "")
           for grown, verdict in ((0.03, WORSE), (0.01, SAME), (0.0, SAME), (-0.03, BETTER))),
+        # What is counted for one is known for the other, of which head would be the same.
+        ({"slower": {CODE[0]: 0.03}}, CODE, {"only": "counts"}, INSTRUCTIONS,
+         dict(zip(CODE, (WORSE, WORSE, SAME, SAME), strict=True)), 1, ""),
         ({"slower": {ONE: 0.03}}, NAMES[:1], {"only": "effects"}, CPU, {}, 3, ""),
     ],
 )  # fmt: skip
@@ -199,28 +203,6 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     newest = actual.model_copy(update={"id": "20261104T000000Z-compare-x"})
     files.save_comparison(newest, tmp_path)
     assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]
-
-
-@pytest.mark.parametrize(
-    ("names", "seconds", "counted"),
-    [
-        (("x/a/py3.14/granian", "x/a/py3.14/uvicorn", "x/b/py3.14", "x/a/py3.14t"), 1e9, (0, 2, 3)),
-        (NAMES[:4], CASE_SECONDS - 1, ()),  # 8 s a case
-    ],
-)
-def test_each_code_is_counted_once_while_there_is_time(
-    names: Sequence[str], seconds: float, counted: Sequence[int]
-) -> None:
-    counter = FakeInstruments({"x/a/py3.14/granian": 0.03})
-    sides = {name: (SideCase(busy(name), make_testbed()),) * 2 for name in names}
-    outcomes: dict[str, Instructions | str] = {}
-    count_each(counter.instructions, sides, outcomes, lambda: seconds, SilentReporter().note)
-    assert counter.counted == [names[place] for place in counted]
-    if counted:
-        actual = [cast("Instructions", outcomes[name]) for name in names]
-        assert [item.head / item.base for item in actual] == pytest.approx([1.03, 1.03, 1, 1])
-    else:
-        assert {*outcomes.values()} == {"there was no time to count it"}
 
 
 def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:

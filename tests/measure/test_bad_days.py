@@ -66,7 +66,7 @@ def bad_days(bench: Bench, days: Mapping[str, Day], *others: str) -> dict[str, s
     assert (result.code, result.err) == (1, ""), result
     nothing_left(bench)
     (path,) = result_files.runs(bench.results)
-    described, shown = bench("show", path, "--json"), bench("show", path)
+    described, shown = bench("show", path, "-o", "-"), bench("show", path)
     reasons = {}
     for run in (bench.saved_run(), Run.model_validate_json(described.out)):
         (right,) = launches(run)["right"]
@@ -83,8 +83,6 @@ def bad_days(bench: Bench, days: Mapping[str, Day], *others: str) -> dict[str, s
     output = result.out.splitlines()
     for bad, day in days.items():
         assert any(day.flag in line and f"badapps/{bad} " in line for line in output)
-        start = f"- badapps/{bad}: 1 of 1 launches failed: ".replace("_", r"\_")
-        assert any(line.startswith(start) for line in output), result.out
     return reasons
 
 

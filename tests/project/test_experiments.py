@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -16,11 +16,10 @@ from bench import PROJECT, Bench, all_cases, experiments
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Endpoint, Load, Profile, Run, Status
+from duetbench.core.model import Case, Endpoint, Profile, Run, Status
 from duetbench.host import result_files
 from duetbench.judge.pairs import scales
 from duetbench.load import verify
-from duetbench.load.loads import drain
 from duetbench.load.server import Serving
 from duetbench.load.summary import summarise
 from goldens import assert_golden, assert_said
@@ -37,7 +36,7 @@ from observatory.matrix.published import load_published
 from observatory.show import tables
 from observatory.show.claims import check
 from repos import write, write_all
-from synthetic import make_case, make_run, steady_result
+from synthetic import make_run, steady_result
 
 PYTHONS = {
     name: InterpreterSpec(version="3.14.7", free_threaded=name.endswith("t"))
@@ -132,31 +131,6 @@ def test_timeouts_outlast_the_queues(profile: Profile) -> None:
         assert turns * case.endpoint.floor < case.load.timeout, case.id
 
 
-def case(connections: int = 10, rate: float | None = None, floor: float = 0.0, **more: Any) -> Case:
-    """A case of an endpoint with this floor; 10 s of load."""
-    load = Load(connections=connections, rate=rate, duration=10, timeout=1000)
-    return make_case("x/a", load=load, endpoint_floor=floor, **{"slots": None, **more})
-
-
-@pytest.mark.parametrize(
-    ("item", "seconds"),
-    [
-        # 500 blocked connections at 80 per 15 s.
-        (case(floor=15, slots=80, connections=500, workers=2), 7 * 15),
-        (case(floor=3), 3),
-        (case(), 0),
-        (case(floor=3, connections=5, rate=10), 3),
-        # 100 requests of 0.35 s, one at a time: 29 were answered in 10 s.
-        (case(endpoint_takes=0.35, slots=1, connections=100, rate=10), 72 * 0.35),
-        # 30 in flight of 40 possible: the last one ends its 3 s later.
-        (case(floor=3, slots=40, connections=100, rate=10), 3),
-    ],
-)
-def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None:
-    """What is in flight at the deadline is still answered, and takes its time."""
-    assert drain(item) == pytest.approx(seconds)
-
-
 def test_a_night_has_no_duets_of_what_computes_on_all_cores() -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
@@ -168,8 +142,8 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores() -> None:
     }
 
 
-PUBLISHED = load_published(PROJECT)
 EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
+PUBLISHED = {name: each for name, each in load_published(PROJECT).items() if name in EXPERIMENTS}
 
 
 def cases_of(experiment: str) -> dict[str, Case]:
@@ -201,7 +175,7 @@ def test_shapes_and_tables_can_be_filled_from_any_profile(name: str, profile: Pr
     results = (steady_result(c, figures) for c in EXPERIMENTS[name].cases[profile])
     run = summarise(make_run(results))
     for table in tables.of_cases(tuple(run.cases.values()), PUBLISHED[name]):
-        assert "case" not in table.keys, table.title
+        assert len({row.keys for row in table.rows}) == len(table.rows), table.title
     answers = check(PUBLISHED[name], [run])
     if profile == "published":
         assert [answer.shape.statement for answer in answers if answer.ours is None] == []

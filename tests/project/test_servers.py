@@ -72,7 +72,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
     options = [part for word in words for part in ("--with", word)]
 
     def perform() -> Launch:
-        result = bench("run", "--app", app, "--seconds", "0.6", *options, "--json")
+        result = bench("run", "--app", app, *options, "-o", "-")
         ((launch,),) = launches(Run.model_validate_json(result.out)).values()
         return launch
 

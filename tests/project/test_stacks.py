@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import interpreters, stacks, target
+from bench import Shell
+from duetbench.app import interpreters, stacks
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from observatory.matrix.checkout import Checkout, lock_stacks
 from repos import make_tiny
@@ -98,21 +99,19 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
     assert second.keys() - first.keys() == {"annotated-types", "pydantic-core", "typing-inspection"}
 
 
-def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
-    """Three days by default, none where that is declared."""
+@pytest.mark.usefixtures("checkout")
+def test_nights_wait_before_they_lock_a_release(index: Index, call: Shell) -> None:
+    """Three days by default, none where that is asked for."""
     today = datetime.now(UTC).date()
     lock_stacks(Checkout.here(), QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
 
-    def locked(declared: str) -> dict[str, str]:
-        (checkout / "pyproject.toml").write_text(f"[tool.observatory]\n{declared}\n")
-        target.configuration.cache_clear()
-        lock_stacks(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
+    def locked(*words: str) -> dict[str, str]:
+        call.done("observatory", "lock", *words)
         return dict(Checkout.here().lock("one").packages)
 
-    assert locked("") == {"alpha": "1.0", "beta": "2.5"}
-    assert locked("cooldown-days = 0") == {"alpha": "2.0", "beta": "3.0"}
-    with pytest.raises(DeclarationError, match="cooldown-days"):
-        locked("cooldown-days = -1")
+    assert locked() == {"alpha": "1.0", "beta": "2.5"}
+    assert locked("--cooldown-days", "0") == {"alpha": "2.0", "beta": "3.0"}
+    call.refused("cooldown-days", "observatory", "lock", "--cooldown-days", "-1")

@@ -35,7 +35,7 @@ _ORDER: Final = """--app bare:app --request 'POST /orders @order.json' --env BAR
 # Verbs of the README and their exit codes, in a repository of somebody's own with two commits.
 _VERBS: Final = {
     f"compare HEAD~1 HEAD --only counts {_APP}": {1},
-    f"run {_APP} --seconds 1": {0},
+    f"run {_APP}": {0},
     "show latest": {0},
     f"init {_ORDER}": {0},
     "doctor": {0, 1},

@@ -92,7 +92,7 @@ def test_what_a_run_says_on_a_terminal_and_in_markdown() -> None:
 def test_the_latest_run_is_shown_whole_and_a_partial_one_says_so(
     show: Show, tmp_path: Path
 ) -> None:
-    assert Run.model_validate_json(show("latest", "--json")) == demo_run()
+    assert Run.model_validate_json(show("latest", "-o", "-")) == demo_run()
     assert "Run 20261120T090000Z-nightly-3f2a9c17\n" in show()
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": "partial", "notes": notes})
@@ -105,7 +105,7 @@ def test_what_cannot_be_shown_is_refused_with_what_there_is(show: Show, tmp_path
     show("-o", "c.html", fails="-o c.html: expected a file .json or .md")
     for path in (tmp_path / "results").rglob("*.json"):
         path.unlink()
-    show(fails="no run has been recorded")
+    show(fails="no result has the name 'latest'.*duetbench run or duetbench compare makes one")
     path = save_comparison(a_comparison(), tmp_path)
     show(path, "-o", path / "c.html", fails="cannot be written")
     record = files.save(tmp_path, synthetic.change_record())
@@ -130,7 +130,7 @@ def test_a_stored_comparison_is_shown_as_it_was(show: Show, tmp_path: Path) -> N
     assert show(path) == stream.getvalue()
     assert show(path, "-o", tmp_path / "c.md") == ""
     assert (tmp_path / "c.md").read_text("utf-8") == report(actual)
-    assert Comparison.model_validate_json(show(path, "--json")) == actual
+    assert Comparison.model_validate_json(show(path, "-o", "-")) == actual
 
 
 def acting(text: str) -> set[str]:
@@ -150,7 +150,7 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(show: Show, tmp_path: Path
     run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
     shown = {
         "": "␛]0;mine␛[2J\ufffd2J␡",
-        "--json": "\\u001b]0;mine\\u0007",
+        "-o -": "\\u001b]0;mine\\u0007",
         f"-o {tmp_path}/c.md": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
     }
     for path in (save_comparison(compared, tmp_path), run):
@@ -158,7 +158,7 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(show: Show, tmp_path: Path
             text = show(path, *word.split()) or (tmp_path / "c.md").read_text("utf-8")
             assert (acting(text), pictures in text) == (set(), True), (path, word)
         assert not acting(path.read_text("utf-8"))
-    document = show(tmp_path / "comparisons" / f"{COMPARED}.json", "--json")
+    document = show(tmp_path / "comparisons" / f"{COMPARED}.json", "-o", "-")
     assert Comparison.model_validate_json(document) == compared
 
 
@@ -170,12 +170,12 @@ def test_comparisons_go_by_their_ids_and_the_latest_is_of_this_repository(
         root = tmp_path / place
         write(root, "pyproject.toml", f"[project]\nname = '{place}'\n")
         monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-        show(fails=f"{root}: no run has been recorded, and no comparison")
+        show(fails="no result has the name 'latest'")
         save_comparison(a_comparison(id=f"202611{day}T120000Z-compare-{place}", notes=(place,)))
-        assert json.loads(show("latest", "--json"))["notes"] == [place]
+        assert json.loads(show("latest", "-o", "-"))["notes"] == [place]
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
-    assert json.loads(show("--json"))["notes"] == ["shop"]
-    assert json.loads(show("compare-books", "--json"))["notes"] == ["books"]
+    assert json.loads(show("-o", "-"))["notes"] == ["shop"]
+    assert json.loads(show("compare-books", "-o", "-"))["notes"] == ["books"]
     assert "Partial: " not in show()
     save_comparison(a_comparison(id="20261122T120000Z-compare-shop2", status="partial"))
     assert "Partial: " in show("shop2")

@@ -107,7 +107,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
     """With what it is, and of another format with what can be read."""
     run = document()
     whole = json.dumps(run).encode()
-    another = "expected a run file of format 2: format: input should be 2, found "
+    another = "expected a run file of format 3: format: input should be 3, found "
     for content, text in (
         (b"", "an empty file"),
         (b"\xff\xfe\x00", "can't decode"),
@@ -117,7 +117,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         (b"[" * 100_000, "while decoding a json array"),  # too deep, in the words of each Python
         ({**run, "results": run["results"] * 2}, "each case once"),
         ({**run, "format": 1}, another),
-        ({**run, "format": 3}, "update duetbench (uv tool upgrade duetbench)"),
+        ({**run, "format": 4}, "update duetbench (uv tool upgrade duetbench)"),
     ):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         with pytest.raises(RecordError, match=r"^some\.json: ") as caught:
@@ -133,12 +133,12 @@ def test_a_bad_file_costs_itself_alone(tmp_path: Path, call: Shell) -> None:
     """
     results = tmp_path / "results"
     for made, old, new in (
-        (foreign.shard_run(2), rb'("throughput":\s*)[\d.]+', rb"\g<1>1e308"),
+        (foreign.night_run(2), rb'("throughput":\s*)[\d.]+', rb"\g<1>1e308"),
         (foreign.points(), rb"\{", b""),
     ):
         path = files.save(results, made)
         path.write_bytes(re.sub(old, new, path.read_bytes(), count=1))
-    files.save(results, foreign.shard_run(1))
+    files.save(results, foreign.night_run(1))
     asv, whole = results / "asv", foreign.inside()
     asv.mkdir()
     (asv / "benchmarks.json").write_text(json.dumps(foreign.LISTED))

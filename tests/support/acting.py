@@ -83,7 +83,7 @@ def load(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: results by job, `job/1` of a shard; none if skipped."""
+    """The outcome of a run: results by job, `job/label` of a machine; none if skipped."""
 
     results: dict[str, str]
     text: str
@@ -184,8 +184,8 @@ def read(output: str, number: int) -> Outcome:
             lines.append(line)
             continue
         # Jobs of a workflow that a matrix calls have no matrix, but the caller's name.
-        shard = re.match(r"Shard (\d+)", entry.get("job", ""))
-        job = f"{entry.get('jobID', '')}{f'/{shard[1]}' if shard else ''}"
+        machine = re.match(r"Machine (\w+)", entry.get("job", ""))
+        job = f"{entry.get('jobID', '')}{f'/{machine[1]}' if machine else ''}"
         lines.append(f"[{job}] {entry.get('msg', '').rstrip()}")
         if "jobResult" in entry:
             results[job] = entry["jobResult"]

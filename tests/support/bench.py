@@ -13,12 +13,10 @@ from typing import Any, Final
 
 import psutil
 import pytest
-from cyclopts import App
 
 import duetbench
 import observatory.cli
 from duetbench import cli
-from duetbench.app import tools
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
@@ -83,8 +81,7 @@ def deployed(
         root, target=Target(app=case.endpoint.app, env=env), search=search,
         interpreters={"3.14": ours.interpreter("3.14")},
     )  # fmt: skip
-    oha = tools.find_oha(ours.configuration.oha)
-    return SideCase(case, assemble(subject, [case], logs, generator=oha, lock=lambda _: lock))
+    return SideCase(case, assemble(subject, [case], logs, lock=lambda _: lock))
 
 
 def eventually(what: str, look: Callable[[], Any]) -> Any:
@@ -132,14 +129,6 @@ def lives(pid: int) -> bool:
 
 
 PROGRAMS: Final = {"duetbench": cli.app, "observatory": observatory.cli.app}
-
-
-def find_verb(program: str, words: Iterable[str]) -> tuple[App, list[str]]:
-    """The verb that a command line begins with, or the group of verbs; and its other words."""
-    verb, rest = PROGRAMS[program], [*words]
-    while rest and rest[0] in {*verb} - {"--help"}:
-        verb = verb[rest.pop(0)]
-    return verb, rest
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """A site on loopback, Chromium to open it, and all errors of a page."""
 
-import functools
-import http.server
 import os
+import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +12,10 @@ from typing import Any, Final, Literal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from werkzeug import Request, Response
+from werkzeug.utils import send_from_directory
+
+from tiny_index import Server
 
 expect.set_options(timeout=20_000)
 
@@ -32,7 +34,7 @@ class WatchedPage:
     Attributes:
         page: The page.
         base: Address of its site.
-        troubles: Errors and warnings, failed requests, requests to other hosts, as sentences.
+        troubles: Errors and warnings, as of failed requests, and requests to other hosts.
     """
 
     page: Page
@@ -42,10 +44,7 @@ class WatchedPage:
     def __post_init__(self) -> None:
         self.page.on("console", self._on_message)
         self.page.on("pageerror", lambda error: self.troubles.append(f"raised {error}"))
-        self.page.on("dialog", self._on_dialog)
         self.page.on("request", self._on_request)
-        self.page.on("requestfailed", self._on_failure)
-        self.page.on("response", self._on_response)
 
     def open(self, address: str) -> Page:
         """Open a page of the site and wait until no request is pending."""
@@ -56,21 +55,9 @@ class WatchedPage:
         if message.type in {"error", "warning"}:
             self.troubles.append(f"{message.type}: {message.text}")
 
-    def _on_dialog(self, dialog: Any) -> None:
-        self.troubles.append(f"opened a dialog: {dialog.message}")
-        dialog.dismiss()
-
     def _on_request(self, request: Any) -> None:
         if not request.url.startswith((self.base, "data:", f"blob:{self.base}")):
             self.troubles.append(f"asked another host: {request.url}")
-
-    def _on_failure(self, request: Any) -> None:
-        if request.failure != "net::ERR_ABORTED":  # the reader went elsewhere meanwhile
-            self.troubles.append(f"no {request.url}: {request.failure}")
-
-    def _on_response(self, response: Any) -> None:
-        if response.status >= 400:
-            self.troubles.append(f"{response.status} {response.url}")
 
 
 def unreadable(page: Page) -> Iterator[str]:
@@ -94,18 +81,13 @@ def unreadable(page: Page) -> Iterator[str]:
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on loopback, at the address that is returned."""
 
-    class Silent(http.server.SimpleHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # connections are kept, as on any host of pages
+    def answer(request: Request) -> Response:
+        name = re.sub("/$", "/index.html", request.path)
+        return send_from_directory(folder, name[1:], request.environ)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    handler = functools.partial(Silent, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
+    with Server(host="127.0.0.1", threaded=True) as server:
+        server.expect_request(re.compile("")).respond_with_handler(answer)
+        yield server.url_for("/")
 
 
 def program() -> Path:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding
+from duetbench.core.effects import EffectKind, Effects, RequestEffect
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
@@ -118,3 +119,18 @@ def swapped(verdict: Verdict) -> Verdict:
 def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:
     """Duets in which one metric has these log ratios, and all others are equal."""
     return [duet(case, {metric: float(np.exp(value))}) for value in logs]
+
+
+def does(*times: tuple[EffectKind, float, float] | RequestEffect, **more: Any) -> Effects:
+    """What requests do on base and head; what differs between them, and how often in all."""
+    every = [
+        effect if isinstance(effect, RequestEffect)
+        else RequestEffect(kind=effect[0], text="", base=effect[1], head=effect[2])
+        for effect in times
+    ]  # fmt: skip
+    totals: dict[EffectKind, tuple[float, float]] = {}
+    for effect in every:
+        base, head = totals.get(effect.kind, (0, 0))
+        totals[effect.kind] = (base + effect.base, head + effect.head)
+    differ = tuple(effect for effect in every if effect.base != effect.head)
+    return Effects(differ=differ, **{"totals": totals, **more})

@@ -106,7 +106,6 @@ class FakeGitHub:
         # Branch → merge base of every head; otherwise the base of the branch's pull request. The
         # merge base of a commit is the commit.
         self.merge_bases: dict[str, str] = {}
-        self.issues: list[Table] = []
         self.comments: list[Table] = []
         self.dispatches: list[Table] = []
         self.artifacts: list[Table] = []
@@ -210,9 +209,6 @@ class FakeGitHub:
                 bases = {pull["base"]["ref"]: pull["base"]["sha"] for pull in self._pulls()}
                 bases |= {base: base} if re.fullmatch("[0-9a-f]{40}", base) else self.merge_bases
                 actual = {"merge_base_commit": {"sha": bases[base]}} if base in bases else None
-            case ["issues"]:
-                listed = reversed(self.issues)
-                actual = [item for item in listed if item["user"]["login"] == args["creator"]]
             case ["issues", number, "comments"]:
                 actual = self.comments_of(int(number))
             case ["actions", "runs", run, "artifacts"]:
@@ -225,14 +221,6 @@ class FakeGitHub:
     def _change(self, method: str, parts: list[str], values: Table) -> Any:
         """Perform another request; None: what it is about is not there."""
         match [method, *parts]:
-            case ["POST", "issues"]:
-                number = next(self._ids)
-                labels = [{"name": name} for name in values["labels"]]
-                user = {"login": BOT, "type": "Bot"}
-                address = f"https://github.example/issues/{number}"
-                issue = {"number": number, "state": "open", "user": user, "html_url": address}
-                self.issues.append({**values, **issue, "state_reason": None, "labels": labels})
-                return self.issues[-1]
             case ["POST", "issues", number, "comments"]:
                 return self.say(int(number), BOT, values["body"])
             case ["POST", "actions", "workflows", file, "dispatches"]:
@@ -244,8 +232,8 @@ class FakeGitHub:
                 self.comments = kept
                 return "" if was_there else None
             case ["PATCH", *_, number]:
-                for entry in (*self.comments, *self.issues):
-                    if entry.get("id", entry.get("number")) == int(number):
+                for entry in self.comments:
+                    if entry["id"] == int(number):
                         entry.update(values)
                         return entry
         return None

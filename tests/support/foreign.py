@@ -1,4 +1,4 @@
-"""Builders for attacks: a night's plan, what its shards send, and a checkout's facts."""
+"""Builders for attacks: a night, what its machines send, and a checkout's facts."""
 
 import json
 from datetime import UTC, datetime
@@ -8,13 +8,13 @@ from bench import PROJECT
 from comparing import FIGURES, comparison_of, judged_case
 from duetbench import __version__
 from duetbench.core.comparison import Comparison, Finding, Missing, SideRecord
-from duetbench.core.model import Case, Plan, Run
+from duetbench.core.model import Case, Run
 from duetbench.host import result_files
 from fake_github import BASE, HEAD
 from goldens import record
+from observatory.github.incoming import Night
 from observatory.measure import asv_plugin
 from observatory.store.change import Change
-from observatory.store.night import NightPlan, Shard
 from observatory.store.points import Points
 from synthetic import MACHINE, a_file, make_case, make_run, of, ratio, steady_result
 
@@ -31,20 +31,8 @@ DATE: Final = 1_795_000_000_000
 LOCKS: Final = {record.name: record for record in _SOURCE.stacks}
 
 
-def night() -> NightPlan:
-    return NightPlan(
-        id="20261120T085500Z-nightly-3f2a9c17",
-        commit=COMMIT,
-        anchor="2026-11",
-        shards=tuple(
-            Shard(
-                number=number,
-                machine=machine.id,
-                plan=Plan(profile="nightly", launches=3, seed=1, cases=_cases(number)),
-            )
-            for number, machine in enumerate(MACHINES, start=1)
-        ),
-    )
+def night() -> Night:
+    return Night(COMMIT, "2026-11", [*_cases(1), *_cases(2), *_cases(3)], LOCKS)
 
 
 def _cases(number: int) -> tuple[Case, ...]:
@@ -52,14 +40,13 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def shard_run(number: int, **changes: Any) -> Run:
+def night_run(number: int, **changes: Any) -> Run:
     results = [steady_result(case, FIGURES) for case in _cases(number)]
     fields = {
         "duetbench": __version__,
         "machine": MACHINES[number - 1],
-        "night": night().id,
-        "shard": number,
-        "id": f"{_SOURCE.id}-s{number}",
+        "id": f"20261120T09000{number - 1}Z-nightly-3f2a9c17",
+        "started": f"2026-11-20T09:00:0{number - 1}+00:00",
     }
     return make_run(results, **{**fields, **changes})
 
@@ -94,16 +81,14 @@ def asv_files(results: Any) -> dict[str, bytes]:
 
 
 def points(number: int = 1, **changes: Any) -> Points:
-    """The anchored points of a shard: of its first case."""
-    run, when = shard_run(number), datetime(2026, 11, 20, 10, tzinfo=UTC)
+    """The anchored points of a machine: of its first case."""
+    run, when = night_run(number), datetime(2026, 11, 20, 10, tzinfo=UTC)
     first, second = (case.id for case in _cases(number))
     fields: dict[str, Any] = {
-        "id": f"20261120T100000Z-night-0a1b2c-s{number}",
+        "id": "20261120T100000Z-night-0a1b2c",
         "anchor": "2026-11",
         "origin": "night",
         "label": COMMIT[:12],
-        "night": run.night,
-        "shard": number,
         "machine": run.machine.id,
         "when": when,
         "started": when,

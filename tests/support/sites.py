@@ -232,8 +232,7 @@ def attacked(kind: type[Record], document: Any) -> Record:
 
 def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
-    results = folder / "results"
-    return Site(PROJECT, results)
+    return Site(PROJECT, folder / "results")
 
 
 def texts(site: Site) -> Mapping[str, str]:

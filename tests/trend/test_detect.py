@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,18 +13,21 @@ import pytest
 
 from bench import make_checkout
 from comparing import BETTER, OPEN, SAME, comparison_of, judged_case, measured
+from duetbench.core.change import Cause
 from duetbench.core.comparison import INSTRUCTIONS, Comparison, PackageChange
 from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files, result_files
+from duetbench.judge.duet_loop import Reporter
 from fake_github import Step
+from fake_sessions import SilentReporter
+from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change, SeriesName, StackState
-from observatory.store.change import Step as Candidate
+from observatory.store.change import Candidates, Change, SeriesName
 from observatory.store.points import Points
-from observatory.trend.candidates import detect, figures_of, of_table, present, steps
-from observatory.trend.confirm import IMPROVED, close, conclude, confirm
+from observatory.trend.candidates import close, detect, of_table, steps
+from observatory.trend.confirm import IMPROVED, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 from observatory.trend.table import COLUMNS, Table
 from synthetic import a_file, change_record, of, ratio
@@ -51,18 +55,6 @@ def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: A
     lock = StackRecord(name="current", digest=digest, packages=dict(packages))
     fields: dict[str, Any] = {"when": when, "started": when, "commit": COMMIT, "stacks": (lock,)}
     return a_file(1, id=id_, origin="night", machine=MACHINE, **{**fields, **changes})
-
-
-def digest(version: str) -> str:
-    """Digest of the lock in which granian has this version."""
-    (stack,) = night_of("x", FIRST, {"granian": version, "fastapi": "1"}).stacks
-    return stack.digest
-
-
-def locks() -> dict[str, StackState]:
-    """Both sides of a release of `granian`."""
-    digests = {"base": digest("1"), "head": digest("2")}
-    return {side: StackState(stack="current", digest=item) for side, item in digests.items()}
 
 
 def table(
@@ -93,13 +85,9 @@ def recorded(status: str, ratio: float, night: int, case: str = "x/a") -> Change
         when=FIRST + timedelta(days=night),
         before_run=run_of(night - 1),
         after_run=run_of(night),
-        **locks(),
         ratio=ratio,
         low=ratio * 0.99,
         high=ratio * 1.01,
-        verdict=Verdict.WORSE if ratio > 1 else Verdict.BETTER,
-        packages=(),
-        culprit=None,
     )
 
 
@@ -109,23 +97,11 @@ def moves(*names: str) -> tuple[PackageChange, ...]:
 
 
 def test_two_points_after_a_release_are_a_candidate() -> None:
-    """2 % more from the first night with the new lock: runs, locks and packages of both sides."""
+    """2 % more from the first night with the new lock."""
     figures = {"x/a": ratios((20, 1.1), (2, 1.122), scatter=0.001)}
-    actual = detect([table(figures, BUMPED[:22])])
-    ((item,), known) = actual.candidates, actual.known
-    assert (item.series.machine, item.before_run, item.after_run) == (
-        MACHINE,
-        run_of(19),
-        run_of(20),
-    )
-    assert (item.when, known) == (FIRST + timedelta(days=20), 0)
-    assert (item.base.digest, item.head.digest) == (digest("1"), digest("2"))
-    assert (item.base_commit, item.head_commit) == (COMMIT, COMMIT)
-    assert item.packages == (PackageChange(stack="current", package="granian", base="1", head="2"),)
-    assert item.id.startswith("20261121-current-")
+    (item,) = detect([table(figures, BUMPED[:22])]).candidates
     (step,) = item.steps
-    assert step.series == SeriesName(machine=MACHINE, case="x/a", metric=CPU)
-    assert (step.nights, step.after_run) == ((20, 2), run_of(20))
+    assert (item.when, step.nights) == (FIRST + timedelta(days=20), (20, 2))
     assert step.ratio == pytest.approx(1.02, abs=1e-3)
     # Two points and twenty: √(1/2 + 1/20) · 1.96 · 0.4 % = 0.58 % on either side.
     assert step.within == pytest.approx((1.0141, 1.0259), abs=1e-3)
@@ -174,28 +150,10 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
 
 
 def candidate_of(*moved: tuple[str, float], tries: int = 0) -> Change:
-    """A candidate of steps (case, ratio) of the core time, when the stack was renewed."""
-    place: dict[str, Any] = {"before_run": run_of(19), "after_run": run_of(20)}
-    place["when"] = FIRST + timedelta(days=20)
-    found = [
-        Candidate(
-            series=SeriesName(machine=MACHINE, case=case, metric=CPU),
-            ratio=ratio, strength=9.0, nights=(20, 6), **place,
-        )
-        for case, ratio in moved
-    ]  # fmt: skip
-    return Change(
-        id="20261121-current-abc123",
-        status="candidate",
-        verdict=Verdict.UNKNOWN,
-        base_commit=COMMIT,
-        head_commit=COMMIT,
-        packages=moves("granian"),
-        tries=tries,
-        **locks(),
-        **figures_of(tuple(found)),
-        **place,
-    )
+    """A candidate: the core time of these cases is so many times as long since a release."""
+    figures = {case: ratios((20, 1.0), (6, ratio)) for case, ratio in moved}
+    (item,) = detect([table(figures, BUMPED)]).candidates
+    return item.model_copy(update={"tries": tries})
 
 
 LARGER: Final = measured(Verdict.WORSE, 1.05, 1.045, 1.055)
@@ -218,13 +176,12 @@ def test_what_the_duets_see_too_becomes_a_record() -> None:
     assert {item.case for item in record.unplayed} == {"x/unplayed"}
     assert (record.ratio, record.low, record.high) == (1.05, 1.045, 1.055)
     assert record.evidence == comparison.id
-    assert record.culprit is not None
-    assert (record.culprit.package, record.culprit.version) == ("granian", "2")
+    assert [str(release) for release in record.releases] == ["granian 1 → 2"]
     assert "confirmed by 16 duets" in record.method
     both = {"packages": moves("granian", "uvicorn")}
     faster = comparison_of(judged_case("x/a", BETTER))
     record = conclude(candidate_of(("x/a", 0.95)).model_copy(update=both), faster)
-    assert (record.confirmed, record.culprit, record.verdict) == (True, None, Verdict.BETTER)
+    assert (record.confirmed, record.releases, record.verdict) == (True, (), Verdict.BETTER)
     assert (record.status, record.note) == ("closed", IMPROVED)
 
 
@@ -248,119 +205,104 @@ def test_nothing_is_judged_twice() -> None:
     made = [table({"x/a": ratios((20, 1.0), (6, 1.05))}, BUMPED)]
     (item,) = detect(made).candidates
     record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
-    earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
+    earlier = record.model_copy(update={"before_run": run_of(18), "after_run": run_of(19)})
     later = record.model_copy(update={"before_run": run_of(20), "after_run": run_of(21)})
     elsewhere = record.model_copy(
         update={"series": record.series.model_copy(update={"machine": "beta"})}
     )
     for records, known in (((record,), 1), ((earlier, later, elsewhere), 0), ((), 0)):
         actual = detect(made, records)
-        assert (actual.known, len(actual.candidates)) == (known, 1 - known)
+        assert len(actual.candidates) == 1 - known
     for verdict, tries, known in (
         (Verdict.UNKNOWN, 2, 0), (Verdict.UNKNOWN, 3, 1), (Verdict.SAME, 1, 1),
     ):  # fmt: skip
         update = {"status": "dismissed", "verdict": verdict, "tries": tries}
         actual = detect(made, [item.model_copy(update=update)])
-        assert (actual.known, [again.tries for again in actual.candidates]) == (
-            known, [tries] * (not known),
-        )  # fmt: skip
+        assert [again.tries for again in actual.candidates] == [tries] * (not known)
 
 
 def test_a_change_that_was_undone_is_closed() -> None:
     """10 % more and later 9 % less are 0.1 % more, which is nothing; 5 % less are not enough."""
     slower, undone = recorded("open", 1.10, 20), recorded("closed", 0.91, 30)
-    (actual,) = close((slower.model_copy(update={"note": "It was none."}), undone))
+    actual, later = close((slower.model_copy(update={"note": "It was none."}), undone))
+    assert later == undone
     assert (actual.id, actual.status) == (slower.id, "closed")
     assert actual.note == f"It was none. Undone by the change {undone.id}."
     for open_, later in (
         (slower, recorded("closed", 0.95, 30)),
         (slower, recorded("closed", 0.91, 10)),  # before it
-        (slower, undone.model_copy(update={"confirmed_on": "beta"})),  # of that machine's size
         (slower, recorded("closed", 0.91, 30, "x/b")),  # of another series
         (slower.model_copy(update={"status": "closed"}), undone),
     ):
-        assert close((open_, later)) == ()
+        assert close((open_, later)) == [open_, later]
 
 
-def test_candidates_are_judged_while_there_is_time(tmp_path: Path) -> None:
+def test_candidates_are_judged_while_there_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
     now = [0.0]
     shares: list[float] = []
     searched: list[tuple[str, float]] = []
     comparison = comparison_of(judged_case("x/a", LARGER))
 
-    def judge(candidate: Change, seconds: float) -> Comparison:
+    def judge(_: Checkout, candidate: Change, seconds: float, __: Reporter) -> Comparison:
         shares.append(seconds)
         if candidate.id.endswith("gone"):
             raise HistoryError("no lock")
         now[0] += 150.0
         return comparison
 
-    def search(change: Change, seconds: float) -> Change:
+    def search(_: Checkout, change: Change, seconds: float, __: Reporter) -> Cause:
         searched.append((change.id, seconds))
-        return change.model_copy(update={"suspects": ("a",), "unsettled": "no time"})
+        return Cause(suspects=("a",), reason="no time")
 
     ids = ("one-gone", "two", "three", "four")
     candidates = [
         candidate_of((case, 1.05)).model_copy(update={"id": name, "packages": ()})
         for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
-    judged, left = confirm(
-        candidates, judge, 330.0, tmp_path,
-        log=lambda _: None, search=search, clock=lambda: now[0],
+    monkeypatch.setattr("observatory.trend.confirm.compare_stacks", judge)
+    monkeypatch.setattr("observatory.trend.cause.search", search)
+    judge_all = partial(
+        confirm, Checkout.here(), seconds=330.0, results=tmp_path,
+        reporter=SilentReporter(), clock=lambda: now[0],
     )  # fmt: skip
+    judged, left = judge_all(candidates)
     # Half of: 330 s for four; for three; 180 s for two; and 30 s are too few.
     assert shares == [41.25, 55.0, 45.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
     assert searched == [("two", 0.0)], "the comparison took longer than its 110 s"
-    assert judged[0].remarks == "The cause is among a: no time."
+    assert judged[0].cause == Cause(suspects=("a",), reason="no time")
     assert [(item.id, item.confirmed) for item in judged] == [("two", True), ("three", False)]
     assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda item: item.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
     alone = candidate_of(("x/a", 1.05))  # of which only one package moved
-    ((known,), _) = confirm(
-        [alone], lambda *_: comparison, 100.0, tmp_path,
-        log=lambda _: None, search=lambda *_: pytest.fail("its release is known"),
-    )  # fmt: skip
-    assert known.culprit is not None
+    ((known,), _) = judge_all([alone])
+    assert known.releases
+    assert len(searched) == 1, "its release is known"
 
 
 @pytest.mark.long
-def test_the_command_finds_hands_on_and_closes(step: Step) -> None:
-    """Candidates as a file and a matrix; changes that were undone are closed."""
+def test_the_command_finds_and_hands_on(step: Step) -> None:
+    """Candidates as a file and a matrix."""
     folder, root = step.folder, make_checkout(step.folder / "checkout")
     made = table({"x/c": ratios((20, 1.0), (6, 1.05))}, [*"3" * 20, *"4" * 6])
-    for item in (*made.files, recorded("open", 1.10, 9), recorded("closed", 0.91, 15)):
+    for item in made.files:
         files.save(root / "results", item)
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "GITHUB_OUTPUT"):
         step.set(**{name: str(folder / name)})
     step.set(DUETBENCH_ROOT=str(root))
     file = folder / "candidates.json"
-    heard = step.done("detect", "--output", file)
+    step.done("detect", "--output", file)
     actual = result_files.read(Candidates, file)
     assert actual.candidates
-    assert "closed: change-9-a: " in heard
-    assert result_files.read(Change, root / "results/changes/change-9-a.json").status == "closed"
     assert f'["{MACHINE}"]' in (folder / "GITHUB_OUTPUT").read_text().splitlines()
     assert actual.candidates[0].id in step.summary
     result = step("confirm", file, "--results", folder / "out")
     assert result.code == 0, result
-    assert f"other candidates wait for {MACHINE}" in result.err
     assert "no candidate on this machine" in result.out
-
-
-def test_a_machine_that_has_left_is_not_waited_for() -> None:
-    """A week after its last night; by the nights of the others, whatever the clock says."""
-    made = table({"x/a": [1.0] * 16}, ["1"] * 16)
-    tables = [
-        Table("", "A", tuple(night.model_copy(update={"machine": named}) for night in nights))
-        for name, number in (("same", 16), ("week", 9), ("away", 8))
-        for named in [made.machine.model_copy(update={"id": name})]
-        for nights in [made.files[:number]]
-    ]
-    assert present(tables) == {"same", "week"}
-    assert present([]) == set()
 
 
 E = 0.01

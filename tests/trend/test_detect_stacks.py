@@ -11,7 +11,7 @@ import pytest
 
 from bare import QUIET
 from duetbench.core.change import Cause
-from duetbench.core.comparison import Duet, PackageChange
+from duetbench.core.comparison import Duet
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.metrics import CPU
 from duetbench.judge import causes, comparison
@@ -53,13 +53,11 @@ def between(commits: Sequence[str], base: StackState, head: StackState) -> Chang
     series = (SeriesName(machine="m", case=case, metric=CPU) for case in CASES[::-1])
     steps = (Step(series=s, ratio=1.05, strength=9.0, nights=(9, 6), **place) for s in series)
     return change_record(
-        status="candidate",
         steps=tuple(steps),
         base=base,
         head=head,
         base_commit=commits[0],
         head_commit=commits[1],
-        packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
         **place,
     )
 
@@ -89,7 +87,7 @@ def test_both_stacks_are_found_and_measured_as_they_were(
     assert ("beta==1.0 " in before, "beta==1.5 " in after) == (True, True)
 
     sessions, reporter = note_sessions(monkeypatch), SilentReporter()
-    actual = compare_stacks(Checkout(tiny, "nightly"), candidate, 90.0, reporter=reporter)
+    actual = compare_stacks(Checkout(tiny, "nightly"), candidate, 90.0, reporter)
     (session,) = sessions
     assert session.extent.seconds == 90.0
     assert session.reporter is reporter

@@ -7,13 +7,10 @@ from operator import attrgetter
 
 import pytest
 
-import synthetic
 from bench import PROJECT
 from duetbench.core.comparison import Missing, Release
-from duetbench.core.errors import FlagName
-from duetbench.core.model import CaseResult, Flag
 from duetbench.core.units import Interval
-from duetbench.load.summary import estimate, summarise_case
+from duetbench.load.summary import estimate
 from goldens import assert_golden
 from observatory.store import kinds
 from observatory.store.points import Points, join
@@ -37,37 +34,6 @@ def test_launches_give_a_mean_and_an_interval() -> None:
         assert [actual.estimate, actual.high] == pytest.approx([mean, high], rel=1e-5)
         assert actual.n == len(figures)
     assert estimate([5.0]) == Interval(5.0)
-
-
-def test_failed_launches_enter_nothing_and_are_told() -> None:
-    """Two good launches and a failed one: n is 2, the reason is kept, few launches are flagged.
-
-    The flag of most launches comes first; one that a launch has twice is one launch's.
-    """
-    case = synthetic.make_case("x/json/a")
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
-    steal = Flag(name=FlagName.HOST_NOISE, detail="steal")
-    unsteady = Flag(name=FlagName.NOT_STEADY, detail="it changed")
-    result = CaseResult(
-        case=case,
-        launches=(
-            synthetic.ok(case.id, 0, {"throughput": 4.0}, unsteady, noise, steal),
-            synthetic.failed(case.id, 1, FlagName.WRONG_ANSWER, "expected 'a', found 'b'"),
-            synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}, unsteady),
-        ),
-    )
-    actual = summarise_case(result, expected=3)
-    assert actual.status == "measured"
-    assert (actual.measured, actual.expected) == (2, 3)
-    assert actual.metrics["throughput"].estimate == pytest.approx(6)
-    assert actual.metrics["throughput"].n == 2
-    assert actual.metrics["errors"].n == 1
-    assert actual.failures[0] == "wrong_answer: expected 'a', found 'b'"
-    *flags, few = actual.warnings
-    assert (flags, few.name) == ([unsteady, noise], FlagName.FEW_LAUNCHES)
-    for launches, status in ((result.launches[1:2], "failed"), ((), "not measured")):
-        bad = summarise_case(CaseResult(case=case, launches=launches), 3)
-        assert (bad.status, bad.metrics, bad.warnings) == (status, {}, ())
 
 
 def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:

@@ -233,7 +233,7 @@ def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it, without a server."""
     case = trial.declared_cases()[0]
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
+    testbed = assemble(trial, [case], log.parent, narrator, loaded=False)
     with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
         return find_interface(SideCase(case, testbed), log)
 

@@ -161,13 +161,13 @@ def assemble(
     logs: Path,
     narrator: Narrator | None = None,
     *,
-    generator: Path | None = None,
+    loaded: bool = True,
     lock: Callable[[str], Stack] | None = None,
 ) -> Testbed:
     """Collect what cases of a subject need; with a narrator, missing environments are made.
 
-    `generator` is the load generator, and `lock` finds the lock of a name; by default those of the
-    subject. A private variable that a target does not set comes from our environment.
+    Without `loaded` there is no load generator. `lock` finds the lock of a name, by default that of
+    the subject. A private variable that a target does not set comes from our environment.
 
     Raises:
         SetupError: A lock, an interpreter, an environment or a tool is missing, or cannot be made.
@@ -191,7 +191,7 @@ def assemble(
     paths.make_logs(logs)
     return Testbed(
         subject=subject,
-        oha=generator or tools.find_oha(subject.configuration.oha),
+        oha=tools.find_oha(subject.configuration.oha) if loaded else Path("oha"),
         machine=machine.fingerprint(),
         pythons={(s, p): stacks.executable(locks[s], pythons[p]) for s, p in pairs},
         interpreters=pythons,

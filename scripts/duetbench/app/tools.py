@@ -8,7 +8,7 @@ import platform
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from duetbench.app.declarations import OhaSpec
 from duetbench.core.errors import SetupError
@@ -23,6 +23,9 @@ _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no system library."""
 
 _TIMEOUT_S: Final = 30
+
+ABSENT: Final = "it is not there"
+"""A fault of the load generator."""
 
 Build = Callable[[OhaSpec, Path, Narrator], None]
 """Builds the load generator into a folder."""
@@ -56,14 +59,13 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) ->
 
 
 def find_oha(spec: OhaSpec) -> Path:
-    """Find the load generator that set-up installed, and that is right; SetupError: there is none.
-
-    Starts no process.
-    """
-    if fault := oha_fault(spec):
-        raise SetupError(f"oha {spec.version}: {fault}: run `duetbench setup`")
-    cache.touch(oha_place(spec))
-    return oha_place(spec) / "bin" / "oha"
+    """Find the load generator that set-up installed and checked; SetupError: there is none."""
+    place = oha_place(spec)
+    program = place / "bin" / "oha"
+    if cache.facts(place) is None or not program.is_file():
+        raise SetupError(f"oha {spec.version}: {ABSENT}: run `duetbench setup`")
+    cache.touch(place)
+    return program
 
 
 def oha_place(spec: OhaSpec) -> Path:
@@ -72,17 +74,11 @@ def oha_place(spec: OhaSpec) -> Path:
     return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
 
 
-def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
-    """Return how a load generator was installed."""
-    facts = cache.facts(program.parent.parent) or {}
-    return "prebuilt" if facts.get("origin") == "prebuilt" else "source"
-
-
 def oha_fault(spec: OhaSpec) -> str | None:
     """Say what is wrong with the load generator that set-up installed; None if nothing is."""
     facts, program = cache.facts(oha_place(spec)), oha_place(spec) / "bin" / "oha"
     if facts is None or not program.is_file():
-        return "it is not there"
+        return ABSENT
     if cache.sha256(program) != facts.get("sha256"):
         return "its program is not the one that was installed"
     if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():

@@ -6,7 +6,7 @@ leave marks on other conversations, addresses become links (github/cmark-gfm#181
 github/cmark-gfm#389). A zero-width space inside each of them prevents that. Between two dollars is
 a formula; within an element, as GitHub advises, a dollar is only a dollar.
 
-A hidden first line identifies duetbench's own comments, and its issues:
+A hidden first line identifies duetbench's own comments:
 
     <!-- duetbench:comparison {} -->
 
@@ -14,7 +14,6 @@ Anybody can write such a line, so it counts only in comments by the bot's accoun
 replaces the text of a comment.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -31,7 +30,7 @@ DIGITS: Final = 12
 """Digits of a commit that readers see."""
 
 LIMIT: Final = 60_000
-"""Characters of a comment or issue. GitHub refuses more than 65,536."""
+"""Characters of a comment. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
 _ANNOTATED: Final = 3  # functions
@@ -43,7 +42,6 @@ _ACTIVE: Final = re.compile(
     r"|(?<=:)(?=//)|\bwww(?=\.)",  # addresses
     re.IGNORECASE | re.ASCII,
 )
-_MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z0-9/-]*) (\{[^\n]*\}) -->")
 _FOLD_END: Final = "\n</details>"
 _CUT: Final = "\n\n… the rest did not fit.\n"
 
@@ -67,21 +65,9 @@ def cut(text: str, limit: int = LIMIT) -> str:
     return part + (_FOLD_END if is_open else "") + _CUT
 
 
-def marker(kind: str, values: Mapping[str, str]) -> str:
-    """Write the hidden line. Nothing in it can end the HTML comment."""
-    text = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
-    # JSON allows any character as an escape; these could end the HTML comment.
-    safe = text.replace(">", "\\u003e").replace("<", "\\u003c").replace("--", "-\\u002d")
-    return f"<!-- duetbench:{kind} {safe} -->"
-
-
-def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
-    """Read the first line of one of duetbench's texts; None: there is none of this kind."""
-    match = _MARKER.fullmatch((body or "").partition("\n")[0].rstrip("\r"))
-    if match is None or match[1] != kind:
-        return None
-    values: dict[str, Any] = json.loads(match[2])
-    return values
+def marker(kind: str) -> str:
+    """Return the hidden line of a kind of comment."""
+    return f"<!-- duetbench:{kind} {{}} -->"
 
 
 def publish(github: GitHub, pull: int, kind: str, body: str) -> str:
@@ -89,7 +75,7 @@ def publish(github: GitHub, pull: int, kind: str, body: str) -> str:
 
     Raises ServiceError.
     """
-    body = cut(f"{marker(kind, {})}\n{body.rstrip()}")
+    body = cut(f"{marker(kind)}\n{body.rstrip()}")
     old = own(github, pull, kind)
     new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
     # A lost answer may have left a second one.
@@ -102,17 +88,14 @@ def publish(github: GitHub, pull: int, kind: str, body: str) -> str:
     return f"updated {edited['html_url']}"
 
 
-def is_ours(entry: Mapping[str, Any]) -> bool:
-    """Whether the bot has written a comment or an issue; a deleted account is null."""
-    return (entry["user"] or {}).get("login") == BOT
-
-
 def own(github: GitHub, pull: int, kind: str) -> list[dict[str, Any]]:
     """Return the bot's comments of a kind, the oldest first; normally at most one."""
     return [
         comment
         for comment in github.get_all(f"/issues/{pull}/comments")
-        if is_ours(comment) and marker_values(kind, comment["body"]) is not None
+        # A deleted account is null.
+        if (comment["user"] or {}).get("login") == BOT
+        if (comment["body"] or "").splitlines()[:1] == [marker(kind)]
     ]
 
 

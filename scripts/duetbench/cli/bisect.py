@@ -1,6 +1,5 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
     DECLARED,
     JsonOption,
-    Options,
     TargetOptions,
     WaitOption,
     Words,
@@ -25,9 +23,9 @@ from duetbench.cli.options import (
 )
 from duetbench.core.change import Cause
 from duetbench.core.errors import UsageError
-from duetbench.host import paths
+from duetbench.core.model import Run
+from duetbench.host import paths, result_files
 from duetbench.host.console import Console, print_json
-from duetbench.host.result_files import find_comparison
 from duetbench.judge import causes
 from duetbench.judge.bisection import MEANS
 from duetbench.judge.comparison import compare
@@ -84,15 +82,22 @@ def bisect_command(
     if words and contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
     if len(ends) == 1:
-        comparison = find_comparison(ends[0], results_dir(here))
-        if comparison is None:
-            raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
+        comparison = result_files.load(ends[0], results_dir(here))
+        if isinstance(comparison, Run):
+            raise UsageError(f"{ends[0]} is a run: expected a comparison, by its id or file")
         contrast = contrast_of(comparison)
         select, metric = causes.clearest_case(comparison, select)
     reporter = Reporter(console)
     with machine(wait, console):
         if len(ends) == 2:
-            cause, lines = _among_commits(ends, tests, select, limit, reporter, options)
+            if tests:
+                between, means = causes.by_tests(here, tests, ends[1], options["env"]), MEANS[:1]
+            else:
+                between, means = partial(compare, with_options(here, options)), MEANS
+            cause = causes.search_commits(here, ends, between, select, limit, reporter, means)
+            again = [word for path in tests for word in ("--tests", path)]
+            lines = commit_lines(cause, *ends, [*again, *repetition(options)[0]])
+            lines = (*lines, *left_out(options))
         else:
             project = with_options(here, options)
             cause = causes.search_packages(project, contrast, select, limit, reporter, metric)
@@ -103,23 +108,3 @@ def bisect_command(
         for line in lines:
             console.say(line)
     return cause
-
-
-def _among_commits(
-    ends: tuple[str, str],
-    tests: Sequence[str],
-    select: str,
-    seconds: float,
-    reporter: Reporter,
-    options: Options,
-) -> tuple[Cause, Sequence[str]]:
-    """Search by the application's requests, or by those of tests; also return lines for readers."""
-    root, (good, bad), means = paths.project_root(stand_in=False), ends, MEANS
-    if tests:
-        between, means = causes.by_tests(root, tests, bad, options["env"]), MEANS[:1]
-    else:
-        between = partial(compare, with_options(root, options))
-    cause = causes.search_commits(root, ends, between, select, seconds, reporter, means)
-    again = [word for path in tests for word in ("--tests", path)]
-    lines = commit_lines(cause, good, bad, [*again, *repetition(options)[0]])
-    return cause, (*lines, *left_out(options))

@@ -192,9 +192,8 @@ def run(
         how["explain"] = partial(resolve_name(_EXPLAIN), narrator=reporter)
     measure: Callable[[], Comparison] = (
         partial(
-            resolve_name(_OF_TESTS), project, contrast, tests, reporter,
-            calls=calls, env=options["env"], words=again, count=count, control=extent.everything,
-            material=sizes,
+            resolve_name(_OF_TESTS), project, contrast, tests, extent, reporter,
+            calls=calls, env=options["env"], words=again,
         )
         if suite
         else partial(

@@ -1,17 +1,15 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
-import shutil
-
 import psutil
 
 from duetbench.app import tools
 from duetbench.app.target import configuration
 from duetbench.cli.options import JsonOption
-from duetbench.cli.setup import NO_VALGRIND, VALGRIND
 from duetbench.core import units
-from duetbench.core.errors import SetupError
+from duetbench.counts import counted
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
+from duetbench.report.run import describe_machine
 
 
 def doctor_command(*, as_json: JsonOption = False) -> int:
@@ -23,26 +21,18 @@ def doctor_command(*, as_json: JsonOption = False) -> int:
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     first, spec = machine.core_times(), configuration(paths.project_root()).oha
-    try:
-        program, fault = tools.find_oha(spec), ""
-        oha = f"{spec.version}, {tools.oha_origin(program)}; {program}"
-    except SetupError as error:
-        fault = oha = str(error)
+    fault = tools.oha_fault(spec)
+    advice = f"{fault}: run `duetbench setup`" if fault else ""
     busy = psutil.cpu_percent(1.0)  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
     cores = fingerprint.server_cores, fingerprint.client_cores
     server, client = (", ".join(map(str, own)) for own in cores)
     facts = {
-        "oha": oha,
-        VALGRIND: shutil.which(VALGRIND) or f"not required; {NO_VALGRIND}",
-        "CPU": fingerprint.cpu,
+        "load generator": f"oha {spec.version}: {advice or tools.find_oha(spec)}",
+        "counts": counted.missing() or "Valgrind and a C compiler are here",
+        "machine": describe_machine(fingerprint),
         "cores": f"{fingerprint.cores}: server {server}, generator {client}",
-        "pinning": "each on its own cores"
-        if fingerprint.pinned
-        else "impossible: one core for both",
-        "memory": units.size(fingerprint.memory),
-        "system": f"{fingerprint.os}, kernel {fingerprint.kernel}",
-        "hypervisor": fingerprint.virtual or "none seen",
+        "pinning": "each on its own" if fingerprint.pinned else "impossible: one core for both",
         "frequency governor": fingerprint.governor or "none shown",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
         "steal": f"{units.share(last.since(first).steal_share)} now, "

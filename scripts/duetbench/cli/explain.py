@@ -24,9 +24,11 @@ _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _SIGN: Final = re.compile(r"^[▼▲=?≠]\s*")
 _OTHERS: Final = {
     **{verdict.sign: verdict.value for verdict in Verdict},
-    **dict.fromkeys(("pair", "pairs"), "duet"),
+    "pair": "duet",
+    "pairs": "duet",
     "functions that differ": "function calls",
-}  # what reports write otherwise → the word that is explained
+}
+"""What reports write otherwise → the word that is explained."""
 
 
 def explain_command(*word: str) -> None:

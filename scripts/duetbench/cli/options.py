@@ -98,8 +98,8 @@ def repository(console: Console) -> Path:
     return root
 
 
-def reports(paths: Sequence[Path], *kinds: str, as_json: bool = False) -> list[Path]:
-    """Check the files of -o, with that of --json, whose suffixes must be among `kinds`.
+def reports(paths: Sequence[Path], *kinds: str) -> Sequence[Path]:
+    """Check the files of -o, whose suffixes must be among `kinds`.
 
     Raises UsageError if a path can be no file of these kinds, RecordError if it cannot be written.
     """
@@ -108,7 +108,7 @@ def reports(paths: Sequence[Path], *kinds: str, as_json: bool = False) -> list[P
             if path.suffix not in kinds:
                 raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
             files.require_writable(path)
-    return [*paths, *[STANDARD] * as_json]
+    return paths
 
 
 def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]]) -> None:

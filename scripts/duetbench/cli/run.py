@@ -1,15 +1,10 @@
 """`duetbench run`: measure."""
 
 import shlex
-from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter, validators
 
 from duetbench.app.deployment import deployed
 from duetbench.cli.options import (
     DECLARED,
-    JsonOption,
     LaunchesOption,
     ReportsOption,
     TargetOptions,
@@ -31,9 +26,7 @@ from duetbench.report.run import as_markdown, print_cases, texts_of
 def run_command(
     *,
     launches: LaunchesOption = 1,
-    seconds: Annotated[float | None, Parameter(validator=validators.Number(gte=0.5))] = None,
     output: ReportsOption = (),
-    as_json: JsonOption = False,
     wait: WaitOption = None,
     application: TargetOptions = DECLARED,
 ) -> int:
@@ -45,23 +38,15 @@ def run_command(
     The run file is saved after every launch. Ctrl-C keeps what was measured. Exit code 0: all
     launches were valid. 1: some failed, the others are recorded. 2: a request has a wrong answer.
     3: no launch was usable.
-
-    Args:
-        seconds: Seconds of load per case, e.g. 10.
     """
-    written = reports(output, ".json", ".md", as_json=as_json)
+    written = reports(output, ".json", ".md")
     console, options = Console(stderr=STANDARD in written), application.read()
     project = with_options(repository(console), options)
     narrator = Narrator(console)
     with machine(wait, console), deployed(project, narrator) as subject:
-        longer = {"duration": seconds} if seconds else {}
-        cases = (
-            case.model_copy(update={"load": case.load.model_copy(update=longer)})
-            for case in subject.cases()
-        )
-        plan = Plan(profile="quick", launches=launches, seed=1, cases=tuple(cases))
+        plan = Plan(profile="quick", launches=launches, seed=1, cases=subject.cases())
         try:
-            run, path = runner.launch_all(plan, subject, project.results, console)
+            run, _ = runner.launch_all(plan, subject, project.results, console)
         except NothingMeasuredError as problem:
             if FlagName.WRONG_ANSWER in problem.flags:
                 raise UsageError(str(problem)) from problem  # nobody has asked for another answer
@@ -69,7 +54,7 @@ def run_command(
     write_summary(as_markdown(run))
     write_reports(written, texts_of(run))
     print_cases(console, run)
-    if report(run, path, console):
+    if report(run, console):
         return 1
     if run.commit:
         words, others = repetition(options)
@@ -78,13 +63,11 @@ def run_command(
     return 0
 
 
-def report(run: Run, path: Path, console: Console) -> int:
+def report(run: Run, console: Console) -> int:
     """Say which launches of a run failed, and how to read it; return how many failed."""
     performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
     if failed:
         console.say(f"{failed} of {len(performed)} launches failed")
-    here = Path.cwd()
-    name = str(path.relative_to(here)) if path.is_relative_to(here) else run.id
-    console.say(f"Saved; read it: duetbench show {shlex.quote(name)}")
+    console.say(f"Saved; read it: duetbench show {run.id}")
     return failed

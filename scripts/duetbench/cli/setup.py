@@ -1,20 +1,12 @@
 """`duetbench setup`: install what measuring any application needs."""
 
-import shutil
 from collections.abc import Mapping
-from typing import Final
 
 from duetbench.app import tools
 from duetbench.app.target import Configuration, configuration
-from duetbench.core.errors import SetupError
+from duetbench.counts import counted
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
-
-VALGRIND: Final = "valgrind"
-NO_VALGRIND: Final = (
-    "duetbench counts instructions with valgrind and a C compiler: `apt-get install valgrind gcc "
-    "libc6-dev`"
-)
 
 
 def setup_command() -> None:
@@ -49,14 +41,8 @@ def set_up(
 
     Raises SetupError if a part cannot be installed; earlier parts are kept.
     """
-    if not shutil.which("git"):
-        raise SetupError(
-            "git is needed to say what is measured, but is not on PATH: install it (Debian: "
-            "apt-get install git)"
-        )
     oha_now = tools.ensure_oha(configured.oha, narrator, build)
-    origin = tools.oha_origin(tools.find_oha(configured.oha))
-    parts = {f"oha {configured.oha.version} ({origin})": oha_now}
-    if not shutil.which(VALGRIND):
-        narrator.say(f"not installed: {VALGRIND}; {NO_VALGRIND}")
+    parts = {f"oha {configured.oha.version}": oha_now}
+    if lacking := counted.missing():
+        narrator.say(f"not installed: {lacking}")
     return parts

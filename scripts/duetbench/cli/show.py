@@ -3,12 +3,10 @@
 from functools import partial
 
 import rich.console
-from rich.text import Text
 
 from duetbench.app.declarations import results_dir
 from duetbench.cli.compare import texts_of
-from duetbench.cli.options import JsonOption, ReportsOption, reports, write_reports
-from duetbench.core.comparison import Comparison
+from duetbench.cli.options import ReportsOption, reports, write_reports
 from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console
@@ -17,9 +15,7 @@ from duetbench.report import report
 from duetbench.report import run as run_text
 
 
-def show_command(
-    run: str = "latest", /, *, output: ReportsOption = (), as_json: JsonOption = False
-) -> None:
+def show_command(run: str = "latest", /, *, output: ReportsOption = ()) -> None:
     """Show a run or a comparison, or write it; 'latest' is this repository's newest.
 
     $ duetbench show latest
@@ -31,13 +27,13 @@ def show_command(
     Args:
         run: Id or part of it; file of a run or comparison; or 'latest'.
     """
-    content = result_files.load(run, results_dir(paths.project_root()), Comparison)
+    content = result_files.load(run, results_dir(paths.project_root()))
     if isinstance(content, Run):
         texts, show = run_text.texts_of(content), partial(print_run, run=content)
     else:
         texts = texts_of(content)
         show = partial(report.print_comparison, comparison=content)
-    written = reports(output, *texts, as_json=as_json)
+    written = reports(output, *texts)
     write_reports(written, texts)
     if not written:
         show(Console())
@@ -45,9 +41,7 @@ def show_command(
 
 def print_run(console: rich.console.Console, run: Run) -> None:
     """Print a run with all figures of its cases."""
-    summary = summarise(run)
-    console.print(Text(run_text.title(summary), style="bold"))
-    for section in run_text.sections(summary):
+    for section in run_text.sections(summarise(run)):
         console.print()
         report.print_section(console, section)
     console.print(report.GLOSSARY)

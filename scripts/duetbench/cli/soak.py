@@ -86,9 +86,6 @@ def soak_command(
     judgement = soak.of_curve(curve)
     ends = " → ".join(units.size(curve.memory[index]) for index in (0, -1))
     console.say(f"memory  {_draw(curve.memory)}  {ends}")
-    for name, counts in (("threads", curve.threads), ("tasks", curve.tasks)):
-        if counts and counts[0] != counts[-1]:
-            console.say(f"{name}: {counts[0]:,} → {counts[-1]:,}")
     sentence = _SENTENCES[judgement.course].format(judgement.words)
     console.say(f"{sentence} ({units.count(judgement.requests)} requests)")
     if as_json:

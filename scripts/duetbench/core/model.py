@@ -23,7 +23,7 @@ from duetbench.core.errors import FlagKind, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import rounded
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """Version of the run file."""
 
 MOST: Final = 2_000
@@ -395,7 +395,7 @@ class Run(Artefact):
     indent: ClassVar[int | None] = None
     place: ClassVar[str] = "runs/{0.machine.id}/{0.year}/{0.id}.json"
 
-    format: Literal[2] = FORMAT_VERSION
+    format: Literal[3] = FORMAT_VERSION
     id: str
     status: ResultStatus
     started: Moment
@@ -408,13 +408,11 @@ class Run(Artefact):
     seed: int
     machine: Machine
     oha: str
-    oha_origin: Literal["prebuilt", "source"] | None = Field(None, description="null: older runs.")
+    oha_origin: Literal["prebuilt", "source"] | None = Field(None, description="Of older runs.")
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
     results: OfCases[CaseResult]
     notes: tuple[str, ...] = Field((), description="Events of the run: interruptions, orphans, …")
-    night: str | None = Field(None, description="The night plan that it is part of; null: none.")
-    shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
 
     @property
     def year(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 Unit = Literal["s", "B", "1/s", "1"]
 Formatter = Callable[[float], str]
@@ -15,8 +15,6 @@ Formatter = Callable[[float], str]
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A figure in SI units, or a ratio, with its 95 % interval."""
-
-    confidence: ClassVar[float] = 0.95
 
     estimate: float
     low: float | None = None  # None, as `high`, if the scatter is unknown: of one sample
@@ -45,7 +43,7 @@ def student(freedom: float) -> float:
     """Standard errors on either side of a 95 % interval, by Student's t with `freedom` degrees."""
     from scipy import special  # noqa: PLC0415 - only readers of intervals wait for its import
 
-    return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
+    return float(special.stdtrit(freedom, 0.975))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,6 @@ MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 _SHOWN_PROBLEMS: Final = 3
 _Kind = TypeVar("_Kind", bound=Artefact)
 
-_MARK: Final = "-compare-"  # in the id of every comparison, and of no run
-
 
 def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
     """Parse the bytes of a file; raises RecordError.
@@ -85,64 +83,42 @@ def runs(results: Path) -> list[Path]:
     return [path for name, path in _ids(Run, results).items() if path.stem == name]
 
 
-def find(name: str, results: Path, kind: type[Run | Comparison] = Run) -> Path:
+def find(name: str, results: Path) -> Path:
     """The file that a name means: a path, `latest`, an id, or part of an id.
 
     Results are those in a folder, and the comparisons that are kept on this machine. The latest is
-    the newest finished run, or with `Comparison` the repository's newest result of any kind.
+    the newest finished run, or comparison, of this repository.
 
-    Raises:
-        UsageError: No result has that name, or several have.
-        RecordError: There is no `latest`.
+    Raises UsageError: no result has that name, or several have.
     """
-    if name == "latest":
-        return _latest(results, kind)
     if (path := Path(name)).is_file():
         return path
-    projects = paths.state_dir().glob("projects/*")
-    known = _ids(Run, results) | _ids(Comparison, *projects, results)
-    matching = [name] if name in known else [id_ for id_ in known if name in id_]
-    if len(matching) > 1:
-        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
-    if matching:
+    if name == "latest":
+        known = _ids(Comparison, paths.project_state(paths.project_root()), results)
+        known |= {path.stem: path for path in runs(results)}
+        matching = [max(known)] if known else []  # names begin with their time
+    else:
+        kept = paths.state_dir().glob("projects/*")
+        known = _ids(Run, results) | _ids(Comparison, *kept, results)
+        matching = [name] if name in known else [id_ for id_ in known if name in id_]
+    if len(matching) == 1:
         return known[matching[0]]
+    if matching:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
     raise UsageError(
         f"no result has the name {name!r} (expected 'latest', an id, or a file); the newest are: "
-        f"{', '.join([*known][-3:]) or 'none'}"
+        f"{', '.join([*known][-3:]) or 'none; duetbench run or duetbench compare makes one'}"
     )
 
 
-def _latest(results: Path, kind: type[Run | Comparison]) -> Path:
-    files_by_id, root = {path.stem: path for path in runs(results)}, paths.project_root()
-    if kind is Comparison:
-        files_by_id |= _ids(Comparison, paths.project_state(root), results)
-    if not files_by_id:
-        place = root if kind is Comparison else results / "runs"
-        raise RecordError(
-            f"{place}: no run has been recorded, and no comparison; make one: duetbench run or "
-            "duetbench compare. Those of another repository go by their ids"
-        )
-    return files_by_id[max(files_by_id)]  # names begin with their time
-
-
-def load(name: str | Path, results: Path, kind: type[Run | Comparison] = Run) -> Run | Comparison:
-    """Read a result by a name of `find`, whose errors it has."""
-    path = find(str(name), results, kind)
+def load(name: str | Path, results: Path) -> Run | Comparison:
+    """Read a result by a name of `find`, whose errors it has; RecordError if it is none."""
+    path = find(str(name), results)
     try:
         keys = dict(json.loads(path.read_bytes()))
     except (OSError, TypeError, ValueError, RecursionError):
         keys = {}  # reading it as a run reports the problem
     return read(Comparison, path) if "base" in keys else read(Run, path)
-
-
-def find_comparison(name: str, results: Path) -> Comparison | None:
-    """Read a comparison by its file or part of its id; raises UsageError.
-
-    None if the name cannot mean a comparison.
-    """
-    if not (_MARK in name or Path(name).is_file()):
-        return None
-    return read(Comparison, find(name, results))
 
 
 def _ids(kind: type[Run | Comparison], *folders: Path) -> dict[str, Path]:

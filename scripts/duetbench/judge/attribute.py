@@ -15,8 +15,15 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import case_names, in_process
 from duetbench.app.testbed import BothSides, SideCase
-from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, Comparison, row
-from duetbench.core.errors import CountError, UsageError
+from duetbench.core.comparison import (
+    APPLICATION,
+    PYTHON,
+    Attribution,
+    Comparison,
+    Instructions,
+    row,
+)
+from duetbench.core.errors import CountError
 from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
 from duetbench.host.console import Narrator
@@ -35,20 +42,20 @@ THRESHOLD: Final = 0.003
 Functions of equal sides differed by up to 0.27 %, and not in the same direction in all runs.
 """
 
-COUNTS_SECONDS: Final = 180.0
-"""Limit for the plain counts of both sides."""
-
 _FROZEN: Final = "<frozen "
 
 
 def attribute(
     base: SideCase,
     head: SideCase,
+    counts: Instructions | str | None,
     narrator: Narrator,
     *,
     runs: int = RUNS,
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
+
+    `counts` are the instructions of both sides, or why there are none.
 
     Raises:
         CountError: They cannot be counted, or not by function.
@@ -61,12 +68,9 @@ def attribute(
                 f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
                 "repeat it with --with python=3.14"
             )
+    if not isinstance(counts, Instructions):
+        raise CountError(counts or "its instructions were not counted")
     began = time.monotonic()
-    with narrator.step("counting", "the instructions of a request on both sides"):
-        plain = counted.instructions(sides, COUNTS_SECONDS)
-    if isinstance(plain, str):
-        raise CountError(plain)
-    narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
     with narrator.step("profiling", "function by function, up to a minute") as show:
         profiles = _profiles(sides, runs, show)
     before, after = map(_named, sides, profiles)
@@ -80,7 +84,7 @@ def attribute(
             for move in affected.package_changes(base.testbed, head.testbed)
             if move.stack == case.stack
         ),
-        instructions=plain,
+        instructions=counts,
         counted=medians[0].total,
         threshold=THRESHOLD,
         seconds=time.monotonic() - began,
@@ -149,36 +153,16 @@ def name_of(
     return Name(code.name, file, PYTHON if code.file.startswith("<") else APPLICATION)
 
 
-def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
-    """The case that moved most surely in what requests execute, on both sides; None: none did."""
-    served = {pair.case.id: pair.sides for pair in sides.pairs}
-    finding = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
-    return served[finding.case] if finding else None
-
-
 def explain(comparison: Comparison, sides: Sides, narrator: Narrator) -> Attribution | None:
-    """Say which code it is, for `compare --why`; None: nothing moved that instructions explain."""
-    moved = moved_most(comparison, sides)
+    """Say which code it is, in the case that moved most surely; None: instructions explain none."""
+    served = {pair.case.id: pair for pair in sides.pairs}
+    moved = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
     if moved is None:
         return None
     try:
         with measuring():
-            return attribute(*moved, narrator)
+            pair = served[moved.case]
+            return attribute(*pair.sides, pair.counts, narrator)
     except CountError as problem:
         narrator.say(f"which code it is was not found out: {problem}")
         return None
-
-
-_MOST: Final = 4
-"""Cases that are looked at in one call, half a minute to a minute each."""
-
-
-def once(sides: Sides) -> list[BothSides]:
-    """Return the selected cases, each piece of code once; UsageError: none, or too many."""
-    by_code: dict[object, BothSides] = {}
-    for pair in sides.pairs:
-        by_code.setdefault(in_process.code_of(pair.head), pair.sides)
-    if not 1 <= len(by_code) <= _MOST:
-        some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
-        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
-    return list(by_code.values())

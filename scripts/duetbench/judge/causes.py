@@ -102,7 +102,7 @@ def by_tests(
     """Return what compares two revisions by the tests of the `last` one, for a search."""
 
     def look(contrast: Contrast, extent: Extent, reporter: Reporter) -> Comparison:
-        seen = suites.compare(root, contrast, tests, reporter, env=env, tests_of=last)
+        seen = suites.compare(root, contrast, tests, extent, reporter, env=env, tests_of=last)
         chosen = [f for f in seen.findings if any(fnmatchcase(f.case, x) for x in extent.select)]
         return seen.model_copy(update={"findings": tuple(chosen)})
 

@@ -139,7 +139,7 @@ def compare(
         if session.sides.empty_reason:
             return session.comparison("complete")
         comparison = session.measure(place)
-        if why := explain(comparison, both):
+        if why := explain(comparison, session.sides):
             comparison = comparison.model_copy(update={"why": why})
             files.save_comparison(comparison, place)
         return comparison

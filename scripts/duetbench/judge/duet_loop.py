@@ -9,19 +9,23 @@ A duet must not judge what it prevents. Where two servers at once would take cor
 that one could use (`Pair.mode`), each side is launched alone (`instruments.by_turns`).
 """
 
+import math
 import random
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final
 
 from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons, scales
-from duetbench.load.loads import DUET_WARM_UP, GENERATOR, PROBES, drain, duet_load, start
-from duetbench.load.server import SLOW_SECONDS, UNIT_REQUESTS
+from duetbench.load.loads import DUET_WARM_UP, duet_load
+
+START: Final = 1.0
+"""Seconds until both servers have answered, and for their probes; further workers need more."""
 
 Take = Callable[..., tuple[Duet, ...]]
 """Takes a sample of each of some pairs; see `instruments.Real.duets`."""
@@ -61,27 +65,20 @@ class Reporter(Progress):
 
 
 def duet_seconds(case: Case, mode: Mode = Mode.TOGETHER) -> tuple[float, float]:
-    """Calculate the seconds of a launch of both sides, and of a case's sample on it.
+    """Predict the seconds of a launch of both sides, and of a case's first sample on it.
 
-    If the sides are launched alone, as of any case that scales, these are the seconds of one
-    launch, and of the rest of a turn: two loads, and the other launch.
+    Later samples are predicted from earlier ones. If the sides are launched alone, as of any case
+    that scales, these are the seconds of one launch, and of the rest of a turn: two loads, and the
+    other launch.
     """
-    case, alone = case.model_copy(update={"load": duet_load(case)}), mode is Mode.ALONE
-    alone = alone or scales(case)
-    single = max(case.endpoint.takes, case.endpoint.floor)
-    slow = single >= SLOW_SECONDS
-    verify = (2 if slow else UNIT_REQUESTS + 1) * single
-    warm_up = 2 * single if slow else DUET_WARM_UP
-    load = case.load.duration + GENERATOR
-    # Both sides start and stop at the same time. In between, each verification of one side waits
-    # for the other's, and what is left of the loads shares the cores, unless the handlers wait.
-    launch = start(case.workers) + (1 if alone else 2) * PROBES
-    rest = drain(case)
+    load, single = duet_load(case), max(case.endpoint.takes, case.endpoint.floor)
+    waves = math.ceil(load.connections / (case.slots or load.connections))
+    launch = START + 0.2 * (case.workers - 1)
+    # Each side verifies before and after its load, whose last requests are still answered.
+    own = DUET_WARM_UP + load.duration + single * (4 + waves)
     if mode is Mode.START:
         return 2 * launch, 0.0
-    if alone:
-        return launch, launch + 2 * (verify + rest + warm_up + load)
-    return launch, 2 * verify + rest * (1 if case.endpoint.floor else 2) + warm_up + load
+    return (launch, launch + 2 * own) if mode is Mode.ALONE or scales(case) else (launch, own)
 
 
 class Loop:
@@ -136,18 +133,13 @@ class Loop:
 
     def seconds(self, *pairs: Pair) -> float:
         """Predict the seconds of one duet per case: those that a case had, or else as planned."""
-        new = [pair for pair in pairs if not pair.all]
         known = (statistics.fmean(d.seconds for d in p.all) for p in pairs if p.all)
-        return max(1.0, sum(known) + _planned(new)) if pairs else 0.0
+        new = {pair: duet_seconds(pair.case, pair.mode) for pair in pairs if not pair.all}
+        launches = {pair.server: launch for pair, (launch, _) in new.items()}  # as few as possible
+        planned = sum(launches.values()) + sum(own for _, own in new.values())
+        return max(1.0, sum(known) + planned) if pairs else 0.0
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:
         """Predict the seconds until each case has had so many more duets, in rounds."""
         rounds = range(max(missing.values(), default=0))
         return sum(self.seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
-
-
-def _planned(pairs: Sequence[Pair]) -> float:
-    """Calculate the seconds of one duet per case, on as few launches as possible."""
-    parts = {pair: duet_seconds(pair.case, pair.mode) for pair in pairs}
-    launches = {pair.server: launch for pair, (launch, _) in parts.items()}
-    return sum(launches.values()) + sum(own for _, own in parts.values())

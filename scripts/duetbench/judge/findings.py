@@ -168,13 +168,21 @@ def sort(findings: Sequence[Finding] | Iterator[Finding]) -> tuple[Finding, ...]
 
 
 def clearest(comparison: Comparison, wanted: Callable[[Finding], bool]) -> Finding | None:
-    """Find what moved most surely of what is wanted, by the near end of its interval."""
+    """Find what moved most surely of what is wanted, by the near end of its interval.
+
+    Of counts alone that is also a change which nobody acts on.
+    """
 
     def least(finding: Finding) -> float:
         return min(abs(math.log(end or 1.0)) for end in (finding.low, finding.high))
 
-    ratios = (f for f in comparison.findings if f.moved and f.ratio and f.case and wanted(f))
-    return max(ratios, key=least, default=None)
+    def moved(finding: Finding) -> bool:
+        counted = comparison.counts_only and finding.subject == INSTRUCTIONS
+        surely = finding.interval is not None and finding.interval.excludes(1.0)
+        return surely and (finding.moved or counted)
+
+    findings = (f for f in comparison.findings if f.case and moved(f) and wanted(f))
+    return max(findings, key=least, default=None)
 
 
 def _place(finding: Finding, cpu: Finding | None) -> tuple[float, ...]:

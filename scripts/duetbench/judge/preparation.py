@@ -29,7 +29,6 @@ from duetbench.app import (
     revisions,
     stacks,
     target_locks,
-    tools,
 )
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
@@ -341,14 +340,6 @@ def of_locks(
     return pair_up(parts, select(parts, scope), scope, subject.root)
 
 
-def generator_of(subject: Subject, scope: Scope) -> Path:
-    """Find the load generator, and install it first; a bare name if no server will be loaded."""
-    if not scope.loaded:
-        return Path("oha")
-    tools.ensure_oha(subject.configuration.oha, scope.narrator)
-    return tools.find_oha(subject.configuration.oha)
-
-
 def pair_up(
     parts: Sequence[Part],
     pairs: Pairs,
@@ -362,12 +353,9 @@ def pair_up(
 
     `reason`: why all of them are judged; else the change decides that.
     """
-    generator = generator_of(parts[1].subject, scope)
-    base, head = sides = [
-        side_of(part, [pair[index] for pair in pairs], scope, generator)
-        for index, part in enumerate(parts)
-    ]
-    compile_code(sides)
+    base, head = (
+        side_of(part, [pair[index] for pair in pairs], scope) for index, part in enumerate(parts)
+    )
     made = tuple(
         Pair(SideCase(old, base.testbed), SideCase(new, head.testbed), reason, alike=alike)
         for old, new in pairs
@@ -379,13 +367,13 @@ def side_of(
     part: Part,
     cases: Sequence[Case],
     scope: Scope,
-    generator: Path,
     lock: Callable[[str], Stack] | None = None,
 ) -> Side:
-    """Make ready what some cases of a side need, but for its code; `lock` finds other locks."""
+    """Make ready what some cases of a side need; `lock` finds other locks."""
     logs = paths.state_dir() / "logs"
-    testbed = assemble(part.subject, cases, logs, scope.narrator, generator=generator, lock=lock)
+    testbed = assemble(part.subject, cases, logs, scope.narrator, loaded=scope.loaded, lock=lock)
     testbed = replace(testbed, patience=scope.patience)
+    stacks.compile_code((part.subject.code, python) for python in testbed.interpreters.values())
     record = record_of(
         part.state,
         kind=part.kind,
@@ -394,13 +382,6 @@ def side_of(
         words=part.words,
     )
     return Side(record, testbed, tuple(cases), part.state.tree)
-
-
-def compile_code(sides: Sequence[Side]) -> None:
-    """Compile the code of sides before any launch imports it."""
-    stacks.compile_code(
-        (s.subject.code, python) for s in sides for python in s.testbed.interpreters.values()
-    )
 
 
 def record_of(state: Revision, **more: Any) -> SideRecord:

@@ -48,21 +48,19 @@ def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
     return None if parts is None else shlex.join(chain(*parts))
 
 
-def why_command(comparison: Comparison, case: str = "") -> str | None:
-    """The command that ranks the functions behind a change; None if there is none.
+def why_command(comparison: Comparison) -> str | None:
+    """The command that ranks the functions behind the clearest change; None if there is none.
 
-    That is so if both sides run the same code, or a Python that is too old. `case` is one of
-    several cases.
+    That is so if both sides run the same code, or a Python that is too old.
     """
     parts, sides = _parts(comparison.reproduce), (comparison.base, comparison.head)
     old = any(not can_rank(python) for side in sides for python in side.interpreters)
     if parts is None or comparison.cross or old:
         return None
     (program, _), *rest = parts
-    left_out = _NOT_OF_WHY | {"--select"} if case else _NOT_OF_WHY
-    words = chain(*(part for part in rest if part[0] not in left_out))
     verb = ("why",) if program == "duetbench" else ("compare", "--why")
-    return shlex.join([program, *verb, *words, *(("--select", case) if case else ())])
+    words = chain(*(part for part in rest if part[0] not in _NOT_OF_WHY))
+    return shlex.join([program, *verb, *words])
 
 
 def can_rank(python: InterpreterRecord) -> bool:

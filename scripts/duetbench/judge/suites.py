@@ -26,7 +26,7 @@ from duetbench.core.comparison import (
 )
 from duetbench.core.effects import AnswerDifference, EffectKind, Effects, RequestEffect
 from duetbench.core.errors import UsageError
-from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Endpoint, Expectation, Load, Verdict
 from duetbench.core.text import hider, some
 from duetbench.core.units import utc_now
@@ -37,6 +37,7 @@ from duetbench.effects.difference import KINDS
 from duetbench.effects.suite import Key, Pair, SuiteEffects
 from duetbench.host import files, machine, paths
 from duetbench.judge import affected
+from duetbench.judge.comparison import Extent
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_effects, of_instructions, sort
 from duetbench.judge.preparation import Scope, copy_states, record_of
@@ -68,22 +69,19 @@ def compare(
     root: Path,
     contrast: Contrast,
     tests: Sequence[str],
+    extent: Extent,
     reporter: Reporter,
     *,
     calls: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     words: Sequence[str] = (),
     tests_of: str = "",
-    count: bool = False,
-    control: bool = False,
-    material: Mapping[Concern, float] | None = None,
 ) -> Comparison:
     """Compare two revisions by tests, files or folders below `root`; save the result.
 
     Both run those of head, or of the revision `tests_of`. `calls` are functions to call instead,
-    such as `shop.tasks:send_invoice`, whose instructions are counted if asked for, and `env`
-    variables. Equal files are compared only as a `control`. `words` are the options of a command
-    that repeats it, and `material` the sizes that somebody acts on, instead of the repository's.
+    such as `shop.tasks:send_invoice`, and `env` variables. Instructions are counted, and equal
+    files compared, if the extent says so. `words` are the options of a command that repeats it.
 
     Raises:
         UsageError: The sides are no revisions, or there are no such tests, or no pytest.
@@ -97,7 +95,7 @@ def compare(
     with revisions.copies() as copies:
         states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
         base_at, head_at = places = [place for place, _ in states]
-        equal = len({state.tree for _, state in states}) == 1 and not control
+        equal = len({state.tree for _, state in states}) == 1 and not extent.everything
         seen, counts = SuiteEffects(), dict[str, Instructions | str]()
         if not equal:
             tests_at = head_at
@@ -110,7 +108,7 @@ def compare(
             what = " ".join(calls or project_suite.tests)
             with reporter.step(what, "running on both sides") as tick:
                 seen = suite.compare(project_suite, base_at, head_at, tick)
-            counts = _count(project_suite, places, reporter) if count else counts
+            counts = _count(project_suite, places, reporter) if extent.only == "counts" else counts
     uncounted = [f"{name}: instructions not counted: {reason}"
                  for name, reason in counts.items() if isinstance(reason, str)]  # fmt: skip
     for note in (*seen.notes, *uncounted):
@@ -122,7 +120,7 @@ def compare(
     lost = sorted(seen.endpoints - {row.name for row in rows})
     project, declared = project_name(root), target.configuration(root)
     cases = tuple(_case(project, python.name, row) for row in rows)
-    limit = {**MATERIAL, **declared.limits, **(material or {})}["cpu"]
+    limit = {**MATERIAL, **declared.limits, **extent.material}["cpu"]
     findings = [
         *(finding for case in cases if case.effects is not None
           for finding in of_effects(case.case, case.effects)

@@ -1,4 +1,4 @@
-"""The load of a duet: how long it is, over how many connections, and the time that all takes."""
+"""The load of a duet: how long it is, and over how many connections."""
 
 import math
 from typing import Final
@@ -25,27 +25,6 @@ last. Loads that are fixed stay as they are."""
 UNSATURATED: Final = 0.5
 """Largest share of the server cores that both servers of a duet use if their handlers wait. With
 more, a queue would hide what a user feels: ten per cent more of a wait."""
-
-PROBES: Final = 0.25
-"""Seconds to identify all workers twice, and for the fast requests of both verifications."""
-
-GENERATOR: Final = 0.1
-"""Seconds to start the generator."""
-
-
-def start(workers: int) -> float:
-    """Predict the seconds until this many workers of a server have answered."""
-    return 0.5 + 0.2 * (workers - 1)
-
-
-def drain(case: Case) -> float:
-    """Predict the seconds from the last request until the last answer: what waits has its turns."""
-    single, load = max(case.endpoint.takes, case.endpoint.floor), case.load
-    slots = case.slots or load.connections
-    waiting = float(load.connections)
-    if load.rate and single:
-        waiting = min(waiting, load.duration * (load.rate - slots / single))
-    return single * max(1, math.ceil(waiting / slots))
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

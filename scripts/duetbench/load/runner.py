@@ -10,9 +10,8 @@ from typing import Final
 
 from rich.text import Text
 
-from duetbench.app import tools
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import SideCase, Testbed, assemble
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.core import __version__
 from duetbench.core.errors import InterruptedRun, NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
@@ -44,36 +43,18 @@ def launch_all(
     results: Path,
     console: Console,
     *,
-    begin: Callable[[Run], Run] = lambda run: run,
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
-    `begin` completes the header of the run. `missing` are cases that cannot be launched, with the
-    reason. Missing environments are made. Raises as `execute`.
+    `missing` are cases that cannot be launched, with the reason. Missing environments are made.
+    Raises as `execute`.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
     testbed = assemble(subject, attainable, paths.state_dir() / "logs", Narrator(console))
-    start = begin(header(plan, testbed, subject.repository))
     files.require_room(results)
-    folder = testbed.logs / start.id
-    folder.mkdir(parents=True, exist_ok=True)
-    paths.keep_newest_logs(testbed.logs)
-    numbers = count(sum(1 for _ in folder.iterdir()))
-
-    def launch(case: Case) -> Launch:
-        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return perform(SideCase(case, testbed), log)
-
-    progress = Progress(console)
-    return execute(plan, start, launch, results=results, progress=progress, missing=missing)
-
-
-def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
-    """The run of a plan on this machine, without results."""
-    started = utc_now()
-    commit, dirty = git.revision(root)
-    return Run(
+    started, (commit, dirty) = utc_now(), git.revision(subject.repository)
+    start = Run(
         id=files.result_id(started, plan.profile, commit),
         status="partial",
         started=started,
@@ -85,11 +66,21 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         machine=testbed.machine,
         results=(),
         commit=commit,
-        oha=testbed.subject.configuration.oha.version,
-        oha_origin=tools.oha_origin(testbed.oha),
+        oha=subject.configuration.oha.version,
         interpreters=tuple(testbed.interpreters.values()),
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
     )
+    folder = testbed.logs / start.id
+    folder.mkdir(parents=True, exist_ok=True)
+    paths.keep_newest_logs(testbed.logs)
+    numbers = count(sum(1 for _ in folder.iterdir()))
+
+    def launch(case: Case) -> Launch:
+        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
+        return perform(SideCase(case, testbed), log)
+
+    progress = Progress(console)
+    return execute(plan, start, launch, results=results, progress=progress, missing=missing)
 
 
 def execute(

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -42,7 +41,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[lis
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
-    testbed = assemble(subject, declared, logs, narrator, generator=Path())
+    testbed = assemble(subject, declared, logs, narrator, loaded=False)
     case = declared[0].model_copy(update={"workers": 1})
     right, wrong = list[Case](), list[str]()
     with Serving(SideCase(case, replace(testbed, patience=_SECONDS)), log) as serving:

@@ -5,9 +5,8 @@ from typing import Final, NamedTuple
 
 from duetbench.app import case_names
 from duetbench.core import units
-from duetbench.core.comparison import APPLICATION, INSTRUCTIONS, PYTHON, Attribution, FunctionChange
+from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, FunctionChange
 from duetbench.core.text import short
-from duetbench.core.units import Interval
 from duetbench.host.console import duration
 from duetbench.report import changes
 from duetbench.report.formats import Section
@@ -38,15 +37,11 @@ class AttributionText:
 
     @property
     def headline(self) -> str:
-        record, totals = self.record, self.record.instructions
+        record, counts = self.record, self.record.instructions
         name = record.asked or case_names.name(record.case).what
-        ratio, spread = totals.head / totals.base, totals.spread
-        if abs(ratio - 1) <= spread:
-            repeat = changes.size(spread)
-            return f"{name}: instructions per request did not move (counts repeat within {repeat})."
-        scatter = Interval(ratio, ratio * (1 - spread), ratio * (1 + spread))
-        moved = f"{changes.movement(INSTRUCTIONS, scatter)} ({changes.within(scatter)})"
-        return f"{name} {moved}: {units.count(totals.base)} → {units.count(totals.head)}."
+        ends = " → ".join(map(units.count, (counts.base, counts.head)))
+        change = changes.change(counts.head / counts.base)
+        return f"{name}: {ends} instructions per request, {change}."
 
     @property
     def cause(self) -> str:
@@ -68,10 +63,10 @@ class AttributionText:
 
     @property
     def section(self) -> Section:
-        """All of it, as a part of a report."""
+        """The rows, as a part of a report whose findings say how much moved."""
         took = duration(self.record.seconds)
-        lines = [self.headline, f"{self.record.case}, Python {self.record.python}, in {took}"]
-        lines += [self.cause, *[self.precision] * bool(self.rows)]
+        lines = [f"{self.record.case}, Python {self.record.python}, in {took}"]
+        lines += [self.precision] * bool(self.rows)
         rows = [
             (
                 *row[:2],

@@ -255,19 +255,16 @@ def _same(comparison: Comparison, names: Mapping[str, str]) -> str:
     else:
         first = next((f for f in measured if f.subject == CPU), measured[0])
         text = f"any change of {noun(first)} is below {limit(first)}"
-    return name + text + _unproven(comparison)
+    covered = comparison.coverage
+    if covered and covered.differ and not covered.entered:  # no change says nothing about it
+        text += f", but {covers(covered)}"
+    return name + text
 
 
 def _nothing(seen: Iterable[Effects]) -> str:
     """Say that requests do nothing otherwise; no more than that if something was not seen."""
     doubtful = any(True for effects in seen for _ in doubts(effects))
     return "shows no difference" if doubtful else "does the same on both sides"
-
-
-def _unproven(comparison: Comparison) -> str:
-    """Say that the requests run nothing of what differs: no change says nothing about it."""
-    covered = comparison.coverage
-    return f", but {covers(covered)}" if covered and covered.differ and not covered.entered else ""
 
 
 def covers(coverage: Coverage) -> str:

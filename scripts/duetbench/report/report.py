@@ -64,7 +64,7 @@ def make_report(comparison: Comparison) -> Report:
     sections = (
         Section("", [*_facts(comparison, seen)]),
         Section("All findings", (), head, every),
-        *([AttributionText(comparison.why).section] if comparison.why else []),
+        *_functions(comparison),
         Section("What one request does", words.details(comparison, names)),
         *_circumstances(comparison),
     )
@@ -142,11 +142,8 @@ def _next(comparison: Comparison) -> tuple[str, str]:
     if moved:
         # Counts of a request's instructions may say which code it is.
         measured = (f for f in moved if not f.exact and f.subject not in {KEPT, FAILURE})
-        explained = next((f for f in measured if row_of(f.subject).executes), None)
-        if explained is None:
-            return "", ""
-        case = explained.case if comparison.planned > 1 else ""
-        return "", why_command(comparison, case) or ""
+        explained = any(row_of(finding.subject).executes for finding in measured)
+        return "", (explained and why_command(comparison)) or ""
     if seconds := longer_budget(comparison):
         about = words.write_time(seconds)
         longer = rebuilt(comparison, budget=about) or ""
@@ -157,6 +154,11 @@ def _next(comparison: Comparison) -> tuple[str, str]:
 
 
 # All figures.
+
+
+def _functions(comparison: Comparison) -> Sequence[Section]:
+    """Show the functions behind the clearest change, if they were asked for."""
+    return [AttributionText(comparison.why).section] if comparison.why else []
 
 
 def _circumstances(comparison: Comparison) -> Iterator[Section]:
@@ -264,7 +266,7 @@ def print_line(console: Console, line: str) -> None:
 
 
 def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
-    """Print the report; with details, its sections as well."""
+    """Print the report, with the functions behind it; with details, all its sections."""
     report = make_report(comparison)
     console.print(Text(report.headline, style=f"bold {style_of(report.headline)}"))
     if report.rows:
@@ -275,10 +277,10 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         print_line(console, line)
     if report.command:
         console.print(Text(f"  next: {report.command}"), soft_wrap=True)
+    for section in report.sections if details else _functions(comparison):
+        console.print()
+        print_section(console, section)
     if details:
-        for section in report.sections:
-            console.print()
-            print_section(console, section)
         console.print(GLOSSARY)
 
 

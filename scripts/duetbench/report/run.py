@@ -15,7 +15,7 @@ from duetbench.host import files
 from duetbench.host.console import duration
 from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from duetbench.report import formats
-from duetbench.report.formats import Section, escape
+from duetbench.report.formats import Section
 
 
 def print_cases(console: Console, run: Run) -> None:
@@ -64,22 +64,16 @@ def texts_of(run: Run) -> dict[str, Callable[[], str]]:
 
 def as_markdown(run: Run) -> str:
     """Write a run with all figures of its cases as Markdown."""
-    summary = summarise(run)
-    parts = [f"# {escape(title(summary))}", *map(formats.markdown, sections(summary))]
-    return "\n\n".join(filter(None, parts))
+    return "\n\n".join(filter(None, map(formats.markdown, sections(summarise(run)))))
 
 
 def sections(summary: RunSummary) -> Iterator[Section]:
-    """Arrange all figures of a run for reading."""
-    yield Section("", facts(summary))
+    """Arrange all figures of a run for reading, with how they were measured."""
+    run = summary.run
+    partial = " (partial)" if run.status == "partial" else ""
+    yield Section(f"Run {run.id}{partial}", facts(summary))
     yield Section("", (), ["case", "metric", "figure", "95 %"], [*_rows(summary)])
     yield Section("", [("", note) for note in notes(summary.cases.values())])
-
-
-def title(summary: RunSummary) -> str:
-    """Name a run."""
-    run = summary.run
-    return f"Run {run.id}" + (" (partial)" if run.status == "partial" else "")
 
 
 def _rows(summary: RunSummary) -> Iterator[list[str]]:
@@ -109,28 +103,17 @@ def _failed_launches(case: CaseSummary) -> str:
 
 
 def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
-    """Describe what was measured, where, when and how completely: the head of every page."""
-    run = summary.run
-    measured, expected = summary.coverage
-    whole = sum(case.status == "measured" for case in summary.cases.values())
+    """Say what was measured, when, where and with what."""
+    run, (measured, expected) = summary.run, summary.coverage
     started = run.started[:16].replace("T", " ")
-    origin = f" ({run.oha_origin})" if run.oha_origin else ""
-    commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
-    interpreters = (
-        f"{python.name} = {python.text} ({', '.join(filter(None, (python.origin, python.memory)))})"
-        for python in run.interpreters
-    )
-    used = {case.case.stack for case in summary.cases.values()}
-    stacks = ", ".join(f"{of.name} {of.digest[:12]}" for of in run.stacks if of.name in used)
+    commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else "none"
+    pythons = ", ".join(dict.fromkeys(python.text for python in run.interpreters))
     return (
-        ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
         ("measured", f"{started} UTC, in {duration(run.wall_seconds)}"),
-        ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
+        ("launches", f"{measured} of {expected}"),
         ("machine", describe_machine(run.machine)),
-        ("commit", commit or "none: not measured in a git repository"),
-        ("interpreters", ", ".join(interpreters)),
-        ("stacks", stacks),
-        ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
+        ("commit", commit),
+        ("with", f"Python {pythons}, duetbench {run.duetbench}, oha {run.oha}"),
         *(("note", note) for note in run.notes),
     )
 

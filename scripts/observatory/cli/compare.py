@@ -9,7 +9,6 @@ from duetbench.app.setting import Contrast
 from duetbench.cli import compare as of_tool
 from duetbench.cli.compare import BaseOption, HeadOption
 from duetbench.cli.options import (
-    JsonOption,
     ReportsOption,
     WaitOption,
     Words,
@@ -42,7 +41,6 @@ def compare_command(
     limit: Annotated[Words, Parameter(metavar="WHAT=SIZE")] = (),
     why: bool = False,
     output: ReportsOption = (),
-    as_json: JsonOption = False,
     seed: Annotated[int, Parameter(metavar="N")] = 1,
     control: bool = False,
     results: Annotated[Path | None, Parameter(metavar="FOLDER")] = None,
@@ -74,7 +72,7 @@ def compare_command(
         if results is not None:
             Console().say(f"\nsaved: {files.save(results, comparison)}")
 
-    written = reports(output, ".json", ".md", ".html", as_json=as_json)
+    written = reports(output, ".json", ".md", ".html")
     console = Console(stderr=STANDARD in written)
     project = Checkout(repository(console), profile)
     return of_tool.run(

@@ -1,9 +1,7 @@
 """`observatory detect` and `confirm`: series that moved for good, and duets of their stacks."""
 
 import json
-from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated
 
 from duetbench.ci import actions
@@ -11,6 +9,7 @@ from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.host import files, machine, result_files
 from duetbench.host.console import Console, errors
 from duetbench.judge.duet_loop import Reporter
+from duetbench.report.cause import cause_lines
 from observatory.cli.options import OUTPUT, ResultsOption, report
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
@@ -27,7 +26,7 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     $ observatory detect --output candidates.json
 
     Searches each machine's ratios to the anchor in the results. Steps near a change of their stack
-    are candidates: one per change of a stack. Changes that were undone are closed there.
+    are candidates: one per change of a stack.
 
     Args:
         output: Write the candidates.
@@ -36,25 +35,19 @@ def detect_command(*, output: Annotated[Path, OUTPUT], results: ResultsOption = 
     problems = list[str]()
     every = tables(kinds.read_all(Points, results, problems))
     dated = [table for table in every if not table.package]
-    known = sorted(kinds.read_all(Change, results, problems), key=lambda each: each.when)
-    if not dated:
-        problems.append("there are no points against an anchor, and nothing else is searched")
+    known = kinds.read_all(Change, results, problems)
     for problem in problems:
         errors().say(f"note: {problem}")
     detected = candidates.detect(dated, known)
-    undone = confirm.close(known)
-    for record in undone:
-        files.save(results, record)
     files.write(output, detected)
-    concerned = {candidate.series.machine for candidate in detected.candidates}
-    machines = sorted(concerned & candidates.present(dated))
+    machines = sorted({candidate.series.machine for candidate in detected.candidates})
     actions.outputs({"machines": json.dumps(machines)})
-    lines = [f"closed: {record.id}: {record.note}" for record in undone]
+    lines = list[str]()
     for candidate in detected.candidates:
         moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
         series = f"{len(candidate.steps)} series on {candidate.series.machine}"
         lines.append(f"{candidate.id}: {series} moved with {moved}")
-    lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
+    lines.append(f"{len(detected.candidates)} candidates")
     report(lines, "### Detection")
 
 
@@ -82,17 +75,9 @@ def confirm_command(
     files.require_room(results)
     detected = result_files.read(Candidates, file).candidates
     own = [candidate for candidate in detected if candidate.series.machine == here]
-    if others := {candidate.series.machine for candidate in detected} - {here}:
-        progress.say(f"note: other candidates wait for {', '.join(sorted(others))}")
     clean_up(progress)
-    reporter = Reporter(console)
-    explain = partial(resolve_name("duetbench.judge.attribute:explain"), narrator=reporter)
-    judge = partial(confirm.compare_stacks, project, reporter=reporter, explain=explain)
-    find = resolve_name("observatory.trend.cause:search")
-    judged, left = confirm.confirm(
-        own, judge, budget_seconds(budget) or 0.0, results, log=console.say,
-        search=lambda change, rest: find(project, change, rest, reporter),
-    )  # fmt: skip
+    seconds, reporter = budget_seconds(budget) or 0.0, Reporter(console)
+    judged, left = confirm.confirm(project, own, seconds, results, reporter)
     lines = [_sentence(record) for record in judged]
     report(lines if own else [f"no candidate on this machine ({here})"], "### Changes")
     for name, reason in left.items():
@@ -101,8 +86,6 @@ def confirm_command(
 
 
 def _sentence(record: Change) -> str:
-    if not record.confirmed:
-        return f"{record.id}: not confirmed ({record.verdict}): {record.note}"
-    causes = ", ".join(map(str, record.releases)) or record.unsettled or "not searched for"
-    more = f"{len(record.others)} more series; not measured: {len(record.unplayed)}"
-    return f"{record.id}: {quoting.sentence(record)}, and {more}; cause: {causes}"
+    causes = "; ".join(cause_lines(record.cause)) or "not searched for"
+    said = f"{quoting.sentence(record)}; cause: {causes}" if record.confirmed else record.note
+    return f"{record.id}: {record.status}: {said}"

@@ -1,8 +1,7 @@
-"""What workflows call: for artifacts, the sandbox, answers to requests, an issue per change."""
+"""What workflows call: for artifacts, the sandbox, and answers to requests."""
 
 import os
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,79 +10,81 @@ from cyclopts import Parameter
 from duetbench.app import stacks
 from duetbench.ci import archives, comments, proposals
 from duetbench.ci.api import GitHub
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Run, StackRecord
-from duetbench.host import files, paths, result_files
+from duetbench.host import files, git, paths, result_files
 from duetbench.host.console import Console, write_summary
-from observatory.cli.options import ResultsOption, report
-from observatory.github import incoming, issues, requests, sandbox
+from observatory.cli.options import report
+from observatory.github import incoming, requests, sandbox
 from observatory.matrix.checkout import Checkout
-from observatory.show.site.site import Site
 from observatory.store import kinds
 from observatory.store.change import Candidates
-from observatory.store.night import NightPlan, missing
+from observatory.store.points import Points
 
 _COMPARISON: Final = "comparison"
 
 
 def accept_command(
-    names: str, file: Path, /, *, results: Annotated[Path, Parameter("--to", metavar="FOLDER")]
+    names: str,
+    file: Path | None = None,
+    /,
+    *,
+    results: Annotated[Path, Parameter("--to", metavar="FOLDER")],
 ) -> int:
     """Fetch artifacts of measuring machines, check them, and write the valid ones.
 
-    $ observatory accept 'shard-*' night.json --to history/results
+    $ observatory accept 'night-*' --to history/results
     $ observatory accept 'confirmed-*' candidates.json --to history/results
 
     Odd names, and too many or too large files are refused. The rest is checked strictly, and must
-    be what was requested: the plan's cases, commit, locks and machines, or its candidates. Nothing
-    is executed. A refused artifact does not affect the others. A measurement that is there already
-    is never replaced by another one.
+    be what was requested: this checkout's cases, commit and locks by the machine in its name, or
+    the candidates. Nothing is executed. A refused artifact does not affect the others. A
+    measurement that is there already is never replaced by another one.
 
-    Needs GITHUB_TOKEN with actions: read. Exit code 0: all is here. 1: something was refused, or
-    is missing in these shards; the rest was written. 3: nothing usable arrived. 4: GitHub could not
-    list the artifacts; nothing is written.
+    Needs GITHUB_TOKEN with actions: read. Exit code 0: all is here. 1: something was refused; the
+    rest was written. 3: nothing usable arrived. 4: GitHub could not list the artifacts; nothing is
+    written.
 
     Args:
         names: Names of this run's artifacts, as a glob.
-        file: What they were asked for: a plan, or candidates.
+        file: The candidates that were to be judged; without it, a night was to be measured.
         results: Results folder for accepted files.
     """
     with GitHub(os.environ) as github:
         sent, refused = archives.fetch(github, github.run_id, names)
-    now, project, locks = datetime.now(UTC), Checkout.here(), {}
+    project, locks = Checkout.here("nightly"), {}
     for lock in map(project.lock, project.stacks):
         packages = dict(stacks.versions(lock.lock.read_text("utf-8")))
         locks[lock.name] = StackRecord(name=lock.name, digest=lock.digest, packages=packages)
-    lines = list[str]()
-    if names.startswith("shard-"):
-        night = result_files.read(NightPlan, file)
-        accepted, others = incoming.night(night, sent, locks, now)
-        shards = [s.number for s in night.shards if fnmatchcase(f"shard-{s.number}", names)]
-        texts = (data for path, data in accepted.items() if kinds.kind_of(path) is Run)
-        runs = [result_files.parse(Run, data, "the file") for data in texts]
-        lines = [f"missing: {sentence}" for sentence in missing(night, shards, runs)]
-        usable = any(result.usable for run in runs for result in run.results)
-    else:
+    if file:
         known = result_files.read(Candidates, file).candidates
         accepted, others = incoming.verdicts(known, sent, locks)
-        usable = bool(accepted) or not sent
+    else:
+        commit, _ = git.revision(project.root)
+        anchor = project.anchor.name if project.anchor_file.is_file() else None
+        asked = incoming.Night(commit, anchor, project.cases(), locks)
+        accepted, others = incoming.night(asked, sent, datetime.now(UTC))
     for path, data in accepted.items():
         there = results / path
-        measured = there.is_file() and kinds.kind_of(path) in kinds.MEASURED
+        # asv's results of a commit may change, as every night without a new one repeats them.
+        measured = there.is_file() and kinds.kind_of(path) in {Run, Comparison, Points}
         if measured and there.read_bytes() != data:
             refused[path] = "the history has other bytes under this name, and is never rewritten"
             continue
         files.replace(there, data)
         Console().say(f"accepted: {path}")
-    lines += [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
+    lines = [f"refused: {name}: {reason}" for name, reason in {**refused, **others}.items()]
     report(lines, f"**{len(accepted)} accepted, {len(refused) + len(others)} refused**")
-    return (1 if lines else 0) if usable else 3
+    if not accepted and (sent or not file):
+        return 3
+    return 1 if lines else 0
 
 
 def sandbox_command(*words: str) -> int:
     """Run a command of duetbench or of observatory in a sandbox, which bubblewrap makes.
 
-    $ observatory sandbox -- observatory measure --plan night.json --results measured
+    $ observatory sandbox -- observatory measure --results measured
 
     For untrusted code: commits of pull requests, and releases. Files and folders of this folder
     that it names are copied in. What it writes (--results, --to, -o) is copied out, to a name in
@@ -127,38 +128,11 @@ def comment_command() -> None:
         try:
             sent, _ = archives.fetch(github, github.run_id, _COMPARISON)
             text = proposals.proposal(sent.get(_COMPARISON, {}), base, head)
-            body = comments.sign(text, head, url, f"{_site(github)}docs/glossary/")
+            words = f"{url.partition('/actions/')[0]}/blob/HEAD/docs/glossary.md"
+            body = comments.sign(text, head, url, words)
         except ArtifactError as error:
             problem, body = error, requests.failed(head, url, str(error))
         Console().say(comments.publish(github, int(inputs["pr"]), comments.KIND, body))
         write_summary(body)
     if problem:
         raise problem
-
-
-def announce_command(*, results: ResultsOption = None) -> int:
-    """Open an issue per confirmed change, and close it with the change.
-
-    $ observatory announce
-
-    Each open change of results/changes/ gets an issue, once; if somebody closes it, it stays
-    closed. Links lead to the repository's GitHub Pages. A call opens ten at most, of the newest
-    changes, and the next one continues.
-
-    Needs GITHUB_TOKEN with issues: write. Exit code 0: done. 1: a record cannot be read. 4: GitHub
-    could not be reached.
-    """
-    checkout = Checkout.here()
-    site = Site(checkout.root, (results or checkout.results).absolute())
-    records, problems = site.changes, site.problems
-    with GitHub(os.environ) as github:
-        lines = issues.keep(github, records, _site(github), site.quotes)
-    report([*lines, *problems] or ["no news"], "### Changes")
-    return 1 if problems else 0
-
-
-def _site(github: GitHub) -> str:
-    """Return the address of GitHub Pages, which leads to a domain of one's own, too."""
-    owner, _, name = github.repository.lower().partition("/")
-    home = f"{owner}.github.io"
-    return f"https://{home}/" if name == home else f"https://{home}/{name}/"

@@ -1,5 +1,10 @@
 """`observatory setup` and `lock`: install all that the experiments need, and renew it."""
 
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
 from duetbench.app import stacks
 from duetbench.cli import setup as of_tool
 from duetbench.host.console import Console, Narrator, errors
@@ -35,15 +40,17 @@ def setup_command(*, no_stacks: bool = False) -> None:
     of_tool.report(parts, narrator)
 
 
-def lock_command(*names: str) -> None:
+def lock_command(
+    *names: str, cooldown_days: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 3
+) -> None:
     """Resolve stacks again, and write their locks; `git diff` shows which packages changed.
-
-    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3).
 
     $ observatory lock current
 
     Args:
         names: Stacks; default: all.
+        cooldown_days: How long a release has to be out; 0: any, of an index without upload times.
     """
-    project = Checkout.here()
-    lock_stacks(project, Narrator(errors()), names or None, project.cooldown())
+    latest = datetime.now(UTC).replace(microsecond=0) - timedelta(days=cooldown_days)
+    as_of = latest if cooldown_days else None
+    lock_stacks(Checkout.here(), Narrator(errors()), names or None, as_of)

@@ -1,13 +1,12 @@
 """`observatory site` and `findings`: results as pages for a browser, and as one of Markdown."""
 
 import shlex
-import time
 from pathlib import Path
 from typing import Annotated, Final
 
-from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host import paths
-from duetbench.host.console import STANDARD, Console, Narrator, duration, errors, write
+from duetbench.host.console import STANDARD, Console, Narrator, errors, write
 from observatory.cli.options import OUTPUT, ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.show import findings
@@ -39,12 +38,10 @@ def site_command(
     if not results.is_dir():
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console())
-    began = time.monotonic()
     pages, notes = build.build(root, results, output)
     for note in notes:
         narrator.say(f"note: {note}")
-    passed = duration(time.monotonic() - began)
-    narrator.say(f"{output}: {pages} pages, in {passed}")
+    narrator.say(f"{output}: {pages} pages")
     folder = shlex.quote(str(output))
     narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")
 
@@ -61,11 +58,6 @@ def findings_command(*, output: Annotated[Path, OUTPUT] = STANDARD) -> None:
     """
     project = Checkout.here()
     site = Site(project.root, project.results)
-    if not site.runs:
-        raise RecordError(
-            f"{project.results}: no run has been recorded; make one: observatory measure --profile "
-            "nightly"
-        )
     links = {name: path.relative_to(site.results) for name, (_, path) in site.files.items()}
     write(findings.write_findings(site.experiments, links), output)
     for problem in site.problems:

@@ -1,1 +1,1 @@
-"""GitHub: issues, answers to requests, files of machines, and the sandbox of a runner."""
+"""GitHub: answers to requests, files of machines, and the sandbox of a runner."""

@@ -8,7 +8,7 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -17,14 +17,13 @@ from duetbench.ci.archives import Files, reason
 from duetbench.ci.proposals import require, require_moved
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import Artefact, Run, StackRecord
+from duetbench.core.model import Artefact, Case, Run, StackRecord
 from duetbench.core.text import printable
 from duetbench.host import files
 from observatory.store.asv_files import AsvFile, AsvMachine, AsvResults
 from observatory.store.asv_results import LIST
 from observatory.store.change import Change
 from observatory.store.kinds import kind_of, parse
-from observatory.store.night import NightPlan
 from observatory.store.points import Points
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
@@ -36,13 +35,24 @@ _CLOCKS: Final = timedelta(days=1)
 """Largest error of a clock. A run dated in the future would be the latest one until then."""
 
 _MOST_OF_NIGHT: Final = 4_000_000
-"""Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
+"""Bytes of a machine's files, ten times those of a large night: they stay, and are on the site."""
 
 
 Locks = Mapping[str, StackRecord]
 """The locks of a checkout, by stack, with the packages of every platform."""
 
-_NO_LOCK: Final = StackRecord(name="", digest="none", packages={})
+
+RUNNER: Final = "duetbench"
+"""The label of every runner: the machine that has taken a job is known by its id only."""
+
+
+class Night(NamedTuple):
+    """What a night measures: a commit's cases with its locks; the name of its anchor."""
+
+    commit: str | None
+    anchor: str | None
+    cases: Sequence[Case]
+    locks: Locks
 
 
 class Acceptance(NamedTuple):
@@ -52,13 +62,13 @@ class Acceptance(NamedTuple):
     refused: Mapping[str, str]
 
 
-def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetime) -> Acceptance:
-    """Check the artifacts of a night's shards, by their names."""
+def night(asked: Night, sent: Mapping[str, Files], now: datetime) -> Acceptance:
+    """Check the artifacts of a night's machines, by their names, `night-` and the machine's id."""
 
     def check(artifact: str, files: Files) -> Files:
         if sum(map(len, files.values())) > _MOST_OF_NIGHT:
             raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
-        # A killed shard's run is kept as a partial one.
+        # A killed machine's run is kept as a partial one.
         names = {path: re.sub(r"\.partial\.json$", ".json", path) for path in files}
         # The list is that of this code's suites, with which it is published.
         contents = {name: files[path] for path, name in names.items() if path != LIST}
@@ -67,57 +77,55 @@ def night(plan: NightPlan, sent: Mapping[str, Files], locks: Locks, now: datetim
         if not results or len({type(value) for value in results}) < len(results):
             raise ArtifactError("expected a run or anchored points, found none, or a second one")
         for value in results:
-            _require_planned(value, plan, locks, now)
-            require("artifact", f"shard-{value.shard}", artifact)
+            _require_asked(value, asked, now)
         machines = {value.machine.id for value in results}
-        require("machines of a shard", 1, len(machines))
+        if (label := artifact.removeprefix("night-")) != RUNNER:
+            machines.add(label)
+        require("machines of an artifact", 1, len(machines))
         for value in values:
             if isinstance(value, AsvFile):
                 require("machine of asv's results", {value.path.split("/")[1]}, machines)
             if isinstance(value, AsvResults):
-                require("commit of asv's results", plan.commit, value.commit_hash)
+                require("commit of asv's results", asked.commit, value.commit_hash)
         return contents
 
     return _accept(sent, check)
 
 
-def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
-    """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError.
+def _require_asked(value: Run | Points, asked: Night, now: datetime) -> None:
+    """Refuse another commit, anchor, lock or case than asked for: ArtifactError.
 
     Each name of a case or package becomes a page, for good.
     """
-    if (shard := {each.number: each for each in plan.shards}.get(value.shard or 0)) is None:
-        raise ArtifactError(f"shard {value.shard}, which the plan does not have")
-    fields: dict[str, Any] = {"night": plan.id, "commit": plan.commit}
+    fields: dict[str, Any] = {"commit": asked.commit}
     if isinstance(value, Points):
-        fields |= {"anchor": plan.anchor, "origin": "night", "release": None}
+        fields |= {"anchor": asked.anchor, "origin": "night", "release": None}
         begin, most = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-", r"[0-9a-f]{6}"
         moments = [value.started, value.when]
         names = [entry.case for entry in value.cases]
         others = {*names, *(entry.case for entry in value.missing)}
-        others -= {case.id for case in shard.plan.cases}
+        others -= {case.id for case in asked.cases}
     else:
         fields |= {"dirty": False}
         begin, most = files.result_id(value.started, value.profile, value.commit), ""
         moments = [datetime.fromisoformat(value.started)]
         names = [result.case.id for result in value.results]
-        others = {r.case.id for r in value.results if r.case not in shard.plan.cases}
+        others = {r.case.id for r in value.results if r.case not in asked.cases}
     for name, expected in fields.items():
         require(name, expected, getattr(value, name))
-    if shard.machine is not None:
-        require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
     for stack in value.stacks:
-        lock = locks.get(stack.name, _NO_LOCK)
-        require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
+        require_known("stack", asked.locks, [stack.name])
+        lock = asked.locks[stack.name]
+        require(f"lock of stack {stack.name}", lock.digest, stack.digest)
         require_known("package", lock.packages, stack.packages)
     if max(moments).astimezone(UTC) > now + _CLOCKS:
         raise ArtifactError(f"{max(moments)} is in the future: is the machine's clock right?")
-    if not re.fullmatch(f"{re.escape(begin)}{most}-s{shard.number}", value.id):
-        raise ArtifactError(f"id: expected {begin}… of shard {shard.number}")
+    if not re.fullmatch(f"{re.escape(begin)}{most}", value.id):
+        raise ArtifactError(f"id: expected {begin}…")
     if len({*names}) != len(names):
         raise ArtifactError("a case twice")
     if others:
-        raise ArtifactError(f"{printable(min(others))}, which is no case of shard {shard.number}")
+        raise ArtifactError(f"{printable(min(others))}, which is no case of the night")
 
 
 def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: Locks) -> Acceptance:
@@ -151,8 +159,8 @@ def verdicts(candidates: Collection[Change], sent: Mapping[str, Files], locks: L
 def _require_concluded(value: Change, candidate: Change) -> None:
     """Refuse what no comparison of a candidate says: ArtifactError.
 
-    Its series, packages and releases become pages and issues, and the first release a command that
-    readers copy. What moved is known from the candidate, not from the evidence beside it.
+    Its series, packages and releases become pages, and a command that readers copy. What moved is
+    known from the candidate, not from the evidence beside it.
     """
     for name in _OF_CANDIDATES:
         require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
@@ -160,10 +168,9 @@ def _require_concluded(value: Change, candidate: Change) -> None:
     series |= {item for step in candidate.steps for item in (step.series, step.series.judged)}
     for other in {*value.all_series, *value.unplayed} - series:
         raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
-    if any(share.commits or not share.releases for share in value.shares):
+    if any(share.commits or not share.releases for share in value.cause.shares):
         raise ArtifactError("a share of the cause that is no release")
-    require("first release", next(iter(value.releases), None), value.culprit)
-    require_moved(value.releases, value.suspects, candidate.packages)
+    require_moved(value.releases, value.cause.suspects, candidate.packages)
 
 
 def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:

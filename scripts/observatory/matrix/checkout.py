@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 
 from duetbench.app import case_names, stacks
 from duetbench.app.case_names import CaseName
-from duetbench.app.declarations import read_pyproject, read_toml, validate
+from duetbench.app.declarations import read_toml, validate
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
@@ -34,20 +34,6 @@ from observatory.matrix.experiments import (
 from observatory.store.points import Name
 
 
-class Settings(Frozen):
-    """How nights share the work out, and what they lock."""
-
-    fleet: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="Machine's id → globs of the cases that it measures."
-    )
-    cooldown_days: int = Field(
-        default=3,
-        ge=0,
-        alias="cooldown-days",
-        description="Days that a release has to be out before it is locked.",
-    )
-
-
 class Anchor(Frozen):
     """A frozen state of applications, locks and interpreters, to which points are relative.
 
@@ -56,8 +42,6 @@ class Anchor(Frozen):
 
     name: Name
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-    since: date
-    protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
 
 
 @dataclass(frozen=True)
@@ -82,13 +66,6 @@ class Checkout(Subject):
         """The interpreters of its experiments."""
         return declared_interpreters.load()
 
-    @cached_property
-    def settings(self) -> Settings:
-        """What `[tool.observatory]` declares; raises DeclarationError if it is invalid."""
-        table = read_pyproject(self.root).get("tool", {}).get("observatory", {})
-        file = str(self.root / "pyproject.toml")
-        return validate(Settings, table, file, table="tool.observatory")
-
     @property
     def anchor_file(self) -> Path:
         """The file that declares its anchor."""
@@ -96,12 +73,7 @@ class Checkout(Subject):
 
     @property
     def anchor(self) -> Anchor:
-        """Its anchor; raises UsageError if it has none, DeclarationError if it is invalid."""
-        if not self.anchor_file.is_file():
-            raise UsageError(
-                f"{self.anchor_file}: expected the anchor that points are measured against, found "
-                "none: declare one (docs/observatory/automation.md)"
-            )
+        """Its anchor; raises DeclarationError if there is none, or it is invalid."""
         return validate(Anchor, read_toml(self.anchor_file), str(self.anchor_file))
 
     @cached_property
@@ -170,11 +142,6 @@ class Checkout(Subject):
         with suppress(HistoryError):
             return git.run(["-C", str(self.root), "cat-file", "blob", place])
         return None
-
-    def cooldown(self) -> datetime | None:
-        """The latest release time that may be locked; None: any."""
-        days = self.settings.cooldown_days
-        return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
 
     def reads(self, path: str, case: Case) -> bool:
         """Whether it may: a file of an experiment affects its own cases, one beside them all.

@@ -13,7 +13,7 @@ from pydantic import Field
 from duetbench.app import interpreters
 from duetbench.app.declarations import PatchVersion, read_toml, validate
 from duetbench.app.interpreters import Interpreter
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import SetupError
 from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
@@ -68,15 +68,7 @@ def load() -> Declared:
 
 
 def locate(name: str, configured: Declared) -> Interpreter:
-    """Find an installed interpreter. Starts no process.
-
-    Raises UsageError if no interpreter of this name is declared, and SetupError if it is not
-    installed yet.
-    """
-    if name not in configured.interpreters:
-        raise UsageError(
-            f"no interpreter {name!r}; declared are {', '.join(sorted(configured.interpreters))}"
-        )
+    """Find an installed interpreter; SetupError if it is not there. Starts no process."""
     for origin in ORIGINS:
         names = {*configured.usual, name}
         candidates = {n: interpreters.read(n, place(n, origin, configured)) for n in names}

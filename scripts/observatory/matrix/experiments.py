@@ -354,16 +354,10 @@ def _meaning(case: Case) -> str:
 def load_stacks(root: Path) -> dict[str, StackSpec]:
     """Read what is declared of each stack, one per dependency group of `apps/pyproject.toml`.
 
-    Raises DeclarationError for a wrong key, or a table for an unknown group or interpreter, and
-    UsageError if the checkout declares no stacks at all.
+    Raises DeclarationError for a wrong key, a table for an unknown group or interpreter, or if
+    there is no such file.
     """
     file = root / "apps" / "pyproject.toml"
-    if not file.exists():
-        raise UsageError(
-            f"{root} declares no experiments (no apps/pyproject.toml): see 'Adding things' in "
-            "duetbench's CONTRIBUTING.md; `duetbench compare --app shop.main:app` measures an "
-            "application"
-        )
     document: dict[str, Any] = read_toml(file)
     declared = {
         name: validate(StackSpec, table, str(file), table=f"tool.duetbench.stacks.{name}")

@@ -2,8 +2,7 @@
 
 `apps/<experiment>/published.toml` is for servers. Its tables select cases by globs over their ids
 and distinguish them by `KEYS`, properties of a case; its figures are metrics of the registry.
-Without the file, an experiment gets one table of everything. `benchmarks/<suite>.toml` is for an
-in-process suite, which asv runs.
+`benchmarks/<suite>.toml` is for an in-process suite, which asv runs.
 """
 
 from collections.abc import Callable, Collection, Container
@@ -21,7 +20,6 @@ from observatory.matrix.experiments import FILE as EXPERIMENT
 from observatory.matrix.experiments import PUBLISHED as FILE
 
 KEYS: Final[dict[str, Callable[[Case], str | int | None]]] = {
-    "id": lambda case: case.id.partition("/")[2],
     "endpoint": lambda case: case.endpoint.name,
     "users": lambda case: case.load.connections,
     "floor": lambda case: units.seconds(case.endpoint.floor) if case.endpoint.floor else None,
@@ -170,7 +168,7 @@ class Published(Frozen):
 
 
 def load_published(root: Path) -> dict[str, Published]:
-    """Read what experiments ask (`experiment.toml`) and their sources say (`published.toml`).
+    """Read what experiments ask and their sources say, of servers and inside the process.
 
     Raises DeclarationError if a file is not TOML, or has an invalid value.
     """
@@ -182,12 +180,6 @@ def load_published(root: Path) -> dict[str, Published]:
         table = {**asked, "url": url, **(read_toml(source) if source.exists() else {})}
         keys = "only the documented keys: results/README.md"
         by_name[path.parent.name] = validate(Published, table, str(source), keys=keys)
-    return by_name
-
-
-def with_suites(root: Path) -> dict[str, Published]:
-    """Read that of all experiments, in process or not; raises as `load_published`."""
-    by_name = load_published(root)
     for path in sorted((root / "benchmarks").glob("*.toml")):
         name = f"benchmarks/{path.name}"
         suite = validate(InProcess, read_toml(path, name), name, keys="only documented keys")

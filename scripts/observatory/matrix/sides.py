@@ -138,10 +138,9 @@ def of_anchor(
     Raises:
         UsageError: Nothing is selected, or there is no such revision.
         DeclarationError: Its declarations cannot be read.
-        SetupError: The load generator cannot be made.
+        SetupError: There is no load generator.
     """
     wanted = {case.id for case in case_names.select(checkout.cases(), scope.select)}
-    generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     part = Part(revision, place, place.cases(), "revision")
@@ -149,9 +148,7 @@ def of_anchor(
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
     lost |= unmeasurable(cases, place, scope.narrator)
     cases = [case for case in cases if case.id not in lost]
-    base = preparation.side_of(part, cases, scope, generator)
-    preparation.compile_code([base])
-    return part, base, missing(lost)
+    return part, preparation.side_of(part, cases, scope), missing(lost)
 
 
 @contextmanager
@@ -170,9 +167,7 @@ def beside_anchor(
         )
         part = replace(part, state=replace(part.state, label=label), kind="stack")
         cases = [case for case in base.cases if case.id not in lost]
-        side = preparation.side_of(part, cases, scope, base.testbed.oha, find)
-        preparation.compile_code([side])
-        yield side, missing(lost)
+        yield preparation.side_of(part, cases, scope, find), missing(lost)
     finally:
         for place in made:
             cache.remove(place)

@@ -26,7 +26,7 @@ from duetbench.app import stacks
 from duetbench.app.in_process import isolate
 from duetbench.app.stacks import Stack
 from duetbench.app.testbed import INHERITED
-from duetbench.core.errors import DuetbenchError, SetupError
+from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Machine as Host
 from duetbench.host import machine, paths
 from duetbench.host.console import Narrator
@@ -124,8 +124,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
     def _locked(self) -> Stack:
         lock = Path(self._build_root) / "apps" / "stacks" / f"{self._stack_name}.txt"
-        if not lock.is_file():
-            raise SetupError(f"the commit has no lock {lock}: it is older than the stack")
         return self._checkout.read_lock(self._stack_name, lock)
 
 

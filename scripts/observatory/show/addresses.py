@@ -31,8 +31,6 @@ NAVIGATION: Final = (
     (DOCS, "Docs"),
 )
 """Links of every page, with their names; the documentation only if it was built."""
-TRUST: Final = f"{DOCS}decides/"
-"""How a comparison decides, and how often it is wrong."""
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
 """Names that are safe for a folder on every system (no leading dot)."""
@@ -79,7 +77,6 @@ def _below(folder: str, name: str) -> str:
 
 experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
-change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
 package = partial(_below, PACKAGES)
 

@@ -114,7 +114,7 @@ def _different(deviations: Iterable[str]) -> list[str]:
 def _most(snapshots: Sequence[Snapshot], suite: InProcess) -> list[Snapshot]:
     """Return the snapshots with figures of a suite, of the machine that measured it most often."""
     benchmarks = {table.benchmark for table in suite.tables}
-    measured = [snapshot for snapshot in snapshots if snapshot.has(*benchmarks)]
+    measured = [s for s in snapshots if any(r.value is not None for r in s.of(*benchmarks))]
     most = Counter(snapshot.machine for snapshot in measured).most_common(1)
     return [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
 

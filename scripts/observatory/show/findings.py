@@ -1,4 +1,4 @@
-"""Experiments as text: the page of all findings, and what one run says of them."""
+"""Experiments as text: the page of all findings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,14 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.model import Run
-from duetbench.load.summary import summarise
 from duetbench.report import formats
 from duetbench.report.formats import escape, facts, grid
 from duetbench.report.run import describe_machine
-from observatory.matrix.published import Published
 from observatory.show.claims import Answer, figure, ratio
-from observatory.show.experiments import Section, experiment
+from observatory.show.experiments import Section
 from observatory.show.tables import Cell, FigureTable
 
 _FINDINGS: Final = """# Findings
@@ -41,7 +38,10 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, Path]
     parts = [_FINDINGS, f"{formats.quantity(len(answers), 'statement')}: {tally}."]
     for name, section in experiments.items():
         inside = f"Inside the process: {section.measured}." if section.measured else ""
-        parts += [f"## {escape(name)}", _about(section), inside, _answers(section.answers)]
+        question = f"*{escape(section.question)}*" if section.question else ""
+        source = f"Published: {escape(section.source)}." if section.source else ""
+        about = f"{question} {source}".strip()
+        parts += [f"## {escape(name)}", about, inside, _answers(section.answers)]
     parts.append("# Figures")
     parts.append(
         "Measured figures have the 95 % interval over the launches of the run with most of them."
@@ -57,22 +57,6 @@ def write_findings(experiments: Mapping[str, Section], links: Mapping[str, Path]
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
     lines = "\n\n".join(filter(None, parts)).splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def write_run(run: Run, published: Mapping[str, Published]) -> str:
-    """Write a run as tables in Markdown, with what it says of each published statement."""
-    summary, parts = summarise(run), list[str]()
-    for name in dict.fromkeys(case.case.experiment for case in summary.cases.values()):
-        section = experiment(name, [summary], published, (), ())
-        parts += [f"## {escape(name)}", _about(section), _answers(section.answers)]
-        parts += (part for table in section.tables for part in _table(table))
-    return "\n\n".join(filter(None, parts))
-
-
-def _about(section: Section) -> str:
-    question = f"*{escape(section.question)}*" if section.question else ""
-    source = f"Published: {escape(section.source)}." if section.source else ""
-    return " ".join(filter(None, (question, source)))
 
 
 def _answers(answers: Iterable[Answer]) -> str:

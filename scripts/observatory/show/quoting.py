@@ -1,7 +1,7 @@
-"""Changes and quoted sizes in words: the same on every page and in issues."""
+"""Changes and quoted sizes in words: the same on every page."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from duetbench.app import case_names
@@ -11,7 +11,7 @@ from duetbench.core.units import Interval
 from duetbench.report import changes, formats
 from duetbench.report.attribution import AttributionText
 from observatory.store.change import Change
-from observatory.trend.releases import MEMORY, Key, ReleaseEffect, quote_of
+from observatory.trend.releases import MEMORY, ReleaseEffect
 
 _ARTICLES: Final = ("A ", "An ", "The ")
 
@@ -22,16 +22,6 @@ def sentence(record: Change) -> str:
     within = changes.within(record.interval) or "counted"
     what = case_names.name(record.series.case).what
     return f"{what} {changes.movement(record.series.metric, record.interval)} ({within})"
-
-
-def cause(record: Change) -> str:
-    """Name the releases behind a change, each with its share; empty while they are unknown."""
-    several = len(record.shares) > 1
-    names = (
-        share.names + (f": {changes.change(share.interval)}" if several else "")
-        for share in record.shares
-    )
-    return ", ".join(names) or str(record.culprit or "")
 
 
 def explanations(changes: Iterable[Change]) -> list[tuple[AttributionText, str]]:
@@ -85,12 +75,6 @@ def finding(quote: ReleaseEffect, *, within: bool = False) -> str:
     own = rf" from {re.escape(quote.package)}\b"
     what = re.sub(own, "", served(quote.case), flags=re.IGNORECASE)
     return f"{quote.package} {quote.version}{also} {words}{link}{what}"
-
-
-def finding_of(record: Change, quotes: Mapping[Key, ReleaseEffect]) -> str:
-    """Write a change as a finding: its release with the quoted size, if that is known."""
-    quote = quote_of(record, quotes)
-    return finding(quote, within=True) if quote else sentence(record)
 
 
 def title(metric: str) -> str:

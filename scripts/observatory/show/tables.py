@@ -1,8 +1,6 @@
 """Tables of figures as an experiment or a suite declares them, ready to be written anywhere. Pure.
 
-An experiment may declare tables; cases that none of them selects get a table of their own, so that
-no measurement is left out. A failure is shown as failed, what does not apply is left out, and
-neither is a figure.
+A failure is shown as failed, what does not apply is left out, and neither is a figure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import COLUMNS, METRICS
+from duetbench.core.metrics import METRICS
 from duetbench.load.summary import CaseSummary
 from duetbench.report import formats
 from duetbench.report.run import notes
@@ -25,7 +23,6 @@ from observatory.matrix.published import (
 )
 from observatory.store.asv_results import Reading, Snapshot
 
-_HEADS: Final = {"id": "case", "python": "Python"}
 _FORMATS: Final = {"seconds": units.seconds, "bytes": units.size}
 
 
@@ -64,30 +61,19 @@ class FigureTable:
 
 
 def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
-    """Make all tables of one experiment: the declared ones, then one of the remaining cases.
-
-    A declared table is left out if those before it show all of its cases.
-    """
+    """Make the tables of one experiment, but those of which others show all cases before."""
     tables, rest = [], list(cases)
     for layout in about.tables:
         chosen = [case for case in cases if any(fnmatchcase(case.id, g) for g in layout.select)]
         if any(case in rest for case in chosen):
             rest = [case for case in rest if case not in chosen]
             tables.append(_table(layout, chosen, about))
-    if rest:
-        title = "Further cases" if tables else "All cases"
-        columns = tuple(name for name in COLUMNS if any(name in case.metrics for case in rest))
-        columns = columns or ("throughput",)
-        layout = TableLayout(title=title, select=("*",), keys=("id",), columns=columns)
-        tables.append(_table(layout, rest, about))
     return tuple(tables)
 
 
 def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) -> FigureTable:
-    """Make the table of a layout; cases get their ids if the keys do not distinguish them."""
+    """Make the table of a layout."""
     keys = layout.keys
-    if len({_keys(case, keys) for case in cases}) < len(cases):
-        keys = (*keys, "id")
     # Numbers by size, names by the alphabet.
     values = {case.id: [KEYS[key](case.case) or 0 for key in keys] for case in cases}
     cases = sorted(cases, key=lambda case: [(isinstance(v, str), v) for v in values[case.id]])
@@ -102,7 +88,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     )
     return FigureTable(
         layout.title,
-        tuple(_HEADS.get(key, key) for key in keys),
+        tuple(key.replace("python", "Python") for key in keys),
         tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
         tuple(rows),
         tuple(filter(None, (layout.note, *notes(cases)))),

@@ -55,10 +55,6 @@ class Snapshot:
         names = tuple(f"{prefix}." for prefix in prefixes)
         return tuple(r for r in self.readings if f"{r.benchmark}.".startswith(names))
 
-    def has(self, *prefixes: str) -> bool:
-        """Whether any of them was measured."""
-        return any(reading.value is not None for reading in self.of(*prefixes))
-
 
 def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ...]:
     """Read all that asv has measured, the newest commit first.

@@ -1,16 +1,15 @@
 """A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
-confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `suspects`,
-`unsettled` and `note` may be set. A candidate that no duet confirmed is kept too, or it would be
-judged again every night.
+confirming comparison, and they stay. Later only `status`, `cause` and `note` may be set. A
+candidate that no duet confirmed is kept too, or it would be judged again every night.
 """
 
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.change import Share
+from duetbench.core.change import Cause
 from duetbench.core.comparison import INSTRUCTIONS, Attribution, PackageChange, Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
@@ -65,7 +64,7 @@ class Change(Artefact):
     noun: ClassVar[str] = "a change record"
     place: ClassVar[str] = "changes/{0.id}.json"
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     id: Name
     status: Literal["candidate", "dismissed", "open", "closed"] = Field(
         description="candidate: not judged by duets. dismissed: not confirmed. open, closed: "
@@ -88,13 +87,9 @@ class Change(Artefact):
     low: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     verdict: Verdict
-    culprit: Release | None = None
-    shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
-    suspects: Many[str] = Field(default=(), description="Packages with the rest of the cause.")
-    unsettled: str = Field(default="", description="Why a search did not tell them apart.")
+    cause: Cause = Field(default=Cause(), description="The releases behind it, if known.")
     why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
-    confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
     method: str = Field(default="", description="How it was detected and confirmed.")
     note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
@@ -119,22 +114,10 @@ class Change(Artefact):
         return Interval(self.ratio, self.low, self.high)
 
     @property
-    def measured_on(self) -> str:
-        """The machine of the confirming duets, which its size applies to."""
-        return self.confirmed_on or self.series.machine
-
-    @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that caused it, the largest share first."""
-        releases = (release for share in self.shares for release in share.releases)
-        return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
-
-    @property
-    def remarks(self) -> str:
-        """What a search did not find, and the note, in sentences."""
-        which = "rest of the cause" if self.shares else "cause"
-        rest = f"The {which} is among {', '.join(self.suspects)}: {self.unsettled}."
-        return f"{rest} {self.note}".strip() if self.unsettled else self.note
+        releases = (release for share in self.cause.shares for release in share.releases)
+        return tuple(dict.fromkeys(releases))
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
@@ -150,4 +133,3 @@ class Candidates(Artefact):
 
     format: Literal[1] = 1
     candidates: tuple[Change, ...] = ()
-    known: int = Field(default=0, ge=0, description="Candidates that were already judged.")

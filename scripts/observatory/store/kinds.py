@@ -21,9 +21,6 @@ _Record = TypeVar("_Record", bound=Artefact)
 KINDS: Final = (Run, Comparison, Points, Change, AsvResults, AsvMachine)
 """The contents of all files, each of which names its file's place."""
 
-MEASURED: Final = (Run, Comparison, Points)
-"""What never changes. asv's results may, as every night without a new commit repeats them."""
-
 
 def kind_of(path: str) -> type[Artefact] | None:
     """The kind of a path below `results/`; None if it does not belong to the history."""

@@ -87,13 +87,11 @@ class Points(Artefact):
     indent: ClassVar[int | None] = None
     place: ClassVar[str] = "points/{0.machine.id}/{0.started:%Y}/{0.id}.json"
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     id: Name
     anchor: Name = Field(description="Name of the anchor.")
     origin: Origin
     label: str = Field(description="The stack in words: a date, a release, a revision.")
-    night: str | None = Field(default=None, description="Id of the night that it belongs to.")
-    shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
     when: When = Field(
         description="Date of the stack: for a night its start, else the date as of which it was "
         "resolved, or of the release."

@@ -10,7 +10,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
-from duetbench.core.comparison import INSTRUCTIONS, Duet, Instructions, Missing, Release
+from duetbench.core.comparison import INSTRUCTIONS, Instructions, Missing, Release
 from duetbench.core.errors import InterruptedRun, SetupError
 from duetbench.core.text import short
 from duetbench.counts import counted
@@ -38,15 +38,14 @@ from observatory.matrix.checkout import Anchor, Checkout
 from observatory.matrix.sides import beside_anchor, of_anchor
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 
-DUET_PROTOCOL: Final = 2
-"""Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
-between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
-
 REASON: Final = 1000  # characters of a reason for which a case has no point
 
 RANGE: Final = 0.5
 """Standard error of a ratio of counts over the range of three rounds. A median of three has 0.67
 standard deviations of a round, a range 1.69 on average; the larger range of both sides is used."""
+
+INTERRUPTED: Final = "it was interrupted"
+"""The note of points whose cases are measured again."""
 
 COUNT_SECONDS: Final = 600.0  # limit; a group of cases takes some 20 s
 
@@ -126,8 +125,6 @@ class Wanted:
 class Measurement(Loop):
     """Measures a set of packages beside the anchor until each case's ratio is precise.
 
-    `keep` gets the points so far after every duet, and at an interruption.
-
     Attributes:
         lost: Cases that cannot be measured, with the reason.
         counts: Instructions by case.
@@ -143,10 +140,9 @@ class Measurement(Loop):
         instruments: Real,
         reporter: Reporter,
         effort: Effort,
-        keep: Callable[[Points], object] = bool,
     ) -> None:
         super().__init__(instruments.duets, reporter, effort.seed)
-        self.anchor, self.wanted, self.effort, self.keep = anchor, wanted, effort, keep
+        self.anchor, self.wanted, self.effort = anchor, wanted, effort
         self.instruments, self.lost, (base, self.side) = instruments, lost, sides
         self.pairs = [
             Pair(SideCase(case, base.testbed), SideCase(case, self.side.testbed))
@@ -158,10 +154,6 @@ class Measurement(Loop):
 
     def open(self) -> Mapping[Pair, int]:
         return {pair: lack for pair in self.pairs if (lack := self.effort.missing(pair))}
-
-    def add(self, pair: Pair, duet: Duet) -> None:
-        super().add(pair, duet)
-        self.keep(self.points())
 
     def measure(self) -> Points:
         """Count instructions and run duets within the limit; return the points."""
@@ -180,8 +172,7 @@ class Measurement(Loop):
             if not self.run(ends):
                 self.notes.append("the time was up before all cases were precise enough")
         except InterruptedRun:
-            self.notes.append("it was interrupted")
-            self.keep(self.points())
+            self.notes.append(INTERRUPTED)
             raise
         finally:
             self.reporter.end()
@@ -259,23 +250,16 @@ def measure(
     select: Sequence[str],
     reporter: Reporter,
     effort: Effort,
-    keep: Callable[[Points], object] = bool,
 ) -> Iterator[Points]:
     """Measure the selected cases of some sets of packages; yield the points of each as it ends.
 
-    A set whose cases are all known has none. `keep` is that of `Measurement`.
+    A set whose cases are all known has none; one that is interrupted has those so far.
 
     Raises:
         UsageError, SetupError: There is no anchor, or it cannot be prepared.
-        InterruptedRun: The points under way are lost, but for what `keep` got.
+        InterruptedRun: A signal stopped it.
     """
     anchor = checkout.anchor
-    if anchor.protocol != DUET_PROTOCOL:
-        raise SetupError(
-            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor "
-            "in apps/anchor.toml"
-        )
     order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with revisions.copies() as copies, measuring():
         scope = Scope(tuple(select), reporter, copies)
@@ -285,8 +269,10 @@ def measure(
             with beside_anchor(part, base, point.label, lock, scope) as (side, lost):
                 # Instruments of its own: what they copy of a set is removed with it.
                 own, lacks = Real(), (*absent, *lost)
-                measurement = Measurement(
-                    anchor, point, (base, side), lacks, own, reporter, effort, keep
-                )
-                if measurement.pairs or lacks:
-                    yield measurement.measure()
+                measurement = Measurement(anchor, point, (base, side), lacks, own, reporter, effort)
+                try:
+                    if measurement.pairs or lacks:
+                        yield measurement.measure()
+                except InterruptedRun:
+                    yield measurement.points()
+                    raise

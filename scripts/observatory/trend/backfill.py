@@ -2,7 +2,7 @@
 
 import functools
 from calendar import monthrange
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -12,17 +12,13 @@ from packaging.version import Version
 
 from duetbench.app import stacks
 from duetbench.core.comparison import Release
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import SetupError
 from duetbench.host import machine
 from duetbench.host.command import Tick
 from observatory.matrix.checkout import Anchor
 from observatory.store import kinds
 from observatory.store.points import Points
-from observatory.trend.anchored import Wanted
-
-Newest = Callable[[date, str | None], str | None]
-"""Returns a package's newest release at the end of a day, of all or only below a version; None:
-there is none."""
+from observatory.trend.anchored import INTERRUPTED, Wanted
 
 
 def of_day(day: date, release: Release | None = None) -> Wanted:
@@ -36,18 +32,17 @@ def without_known(wanted: Sequence[Wanted], results: Path, anchor: Anchor) -> li
     known: dict[str, set[str]] = {}
     origin = (machine.fingerprint().id, anchor.name, "backfill")
     for file in kinds.read_all(Points, results):
-        if (file.machine.id, file.anchor, file.origin) == origin:
+        of_these = (file.machine.id, file.anchor, file.origin) == origin
+        if of_these and INTERRUPTED not in file.notes:
             known.setdefault(file.label, set()).update(case.case for case in file.cases)
     return [replace(stack, known=known.get(stack.label, ())) for stack in wanted]
 
 
 def dates(first: date, last: date) -> tuple[date, ...]:
-    """Return the dates a month apart from first to last; UsageError if there is none.
+    """Return the dates a month apart from first to last.
 
     In a month without such a day, it is its last day.
     """
-    if last < first:
-        raise UsageError(f"--since {first} --until {last}: expected the earlier date first")
     months = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     days = (
         date(year, month + 1, min(first.day, monthrange(year, month + 1)[1]))
@@ -56,13 +51,13 @@ def dates(first: date, last: date) -> tuple[date, ...]:
     return tuple(day for day in days if day <= last)
 
 
-def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wanted, ...]:
+def releases(package: str, first: date, last: date, tick: Tick) -> tuple[Wanted, ...]:
     """Return the releases of a package in a span of days, in their order.
 
     The newest at the beginning comes first. A release that was never the newest, such as one of an
     older branch, is left out.
     """
-    at = functools.cache(lambda day: newest(day, None))
+    at = functools.cache(lambda day: newest(package, tick, day))
 
     def changes(low: date, high: date) -> Iterator[date]:
         """Yield days with another newest release than the day before, after `low` to `high`."""
@@ -77,7 +72,7 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
         # After a release is yanked, an older one is the newest, but it is not new.
         while version is not None and (before is None or Version(version) > Version(before)):
             new.append(version)
-            version = newest(day, version) if day != first else None
+            version = newest(package, tick, day, version) if day != first else None
         for version in reversed(new):
             release = Release(package=package, version=version, previous=before)
             wanted.append(of_day(day, release))
@@ -86,8 +81,8 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
     return tuple(wanted)
 
 
-def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None:
-    """The newest release of a package, as `Newest`, from the index."""
+def newest(package: str, tick: Tick, day: date, below: str | None = None) -> str | None:
+    """Ask the index for a package's newest release at the end of a day, perhaps below a version."""
     tick(f"as of {day}")
     asked = f"{package}<{below}" if below else package
     try:

@@ -9,9 +9,10 @@ scatter. Steps that share a possible cause are one candidate. It lies between th
 first of these changes and the one after the last.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain, product
 from typing import Any, Final
 
@@ -20,13 +21,11 @@ from duetbench.core.comparison import row as metric_row
 from duetbench.core.metrics import CPU, JUDGED
 from duetbench.core.model import Verdict
 from duetbench.host import cache
+from duetbench.judge.statistics import direction
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
 from observatory.trend.levels import rises
 from observatory.trend.table import Table
-
-AWAY: Final = timedelta(days=7)
-"""A machine has left if its newest night is older than that of any other by more than this."""
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
@@ -46,26 +45,13 @@ not include it: that covers the rounds of one counting, which all differ in the 
 def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
     """Return the candidates of tables of anchored points that were not `judged` yet."""
     new: list[Change] = []
-    known = 0
     for candidate in chain.from_iterable(map(of_table, tables)):
         earlier = [c for c in judged if c.id == candidate.id or _overlap(candidate, c)]
-        if any(change.final for change in earlier):
-            known += 1
-        else:
+        if not any(change.final for change in earlier):
             tries = max((change.tries for change in earlier), default=0)
             new.append(candidate.model_copy(update={"tries": tries}))
     new.sort(key=lambda candidate: (-candidate.steps[0].strength, candidate.id))
-    return Candidates(candidates=tuple(new), known=known)
-
-
-def present(tables: Sequence[Table]) -> frozenset[str]:
-    """Return the machines that still measure.
-
-    A step on a machine that has left cannot be confirmed: the job would wait for it every night.
-    """
-    newest = {table.machine.id: table.newest.started for table in tables}
-    last = max(newest.values(), default=None)
-    return frozenset(name for name, when in newest.items() if last and last - when <= AWAY)
+    return Candidates(candidates=tuple(new))
 
 
 def of_table(table: Table) -> Iterator[Change]:
@@ -192,3 +178,29 @@ def _span(change: Change) -> tuple[str, str]:
     """
     base, head = change.base.as_of or change.before_run, change.head.as_of or change.after_run
     return (base or "~").replace("-", ""), (head or "").replace("-", "")
+
+
+def close(records: Sequence[Change]) -> list[Change]:
+    """Return changes, oldest first, with those closed that a later one of their series undid.
+
+    A change is undone when both together leave the series no worse than before, within the metric's
+    limit.
+    """
+
+    def settle(record: Change) -> Change:
+        metric = record.series.metric
+        undone = (
+            later.id
+            for later in records
+            if record.status == "open" and later.when > record.when
+            if later.series == record.series
+            for log in [math.log(record.ratio * later.ratio)]
+            if direction(metric, log) is not Verdict.WORSE
+            or abs(log) <= math.log1p(metric_row(metric).limit)
+        )
+        if (by := next(undone, None)) is None:
+            return record
+        note = f"{record.note} Undone by the change {by}.".lstrip()
+        return record.model_copy(update={"status": "closed", "note": note})
+
+    return [*map(settle, records)]

@@ -10,25 +10,11 @@ from observatory.store.change import Change
 from observatory.trend.confirm import find_locks
 
 
-def search(project: Checkout, record: Change, seconds: float, reporter: Reporter) -> Change:
-    """Search for the releases behind a change, and return it with them.
+def search(project: Checkout, record: Change, seconds: float, reporter: Reporter) -> Cause:
+    """Search for the releases behind a change.
 
     Raises UsageError if its case is no longer declared, or as `find_locks` and `search_locks`.
     """
     series, locks = record.series, find_locks(project, record, reporter)
     case, stack = glob.escape(series.case), record.base.stack
-    return blame(
-        record, causes.search_locks(project, stack, locks, case, seconds, reporter, series.metric)
-    )
-
-
-def blame(record: Change, cause: Cause) -> Change:
-    """Return the record with what a search found."""
-    return record.model_copy(
-        update={
-            "culprit": cause.shares[0].releases[0] if cause.shares else None,
-            "shares": cause.shares,
-            "suspects": cause.suspects,
-            "unsettled": cause.reason,
-        }
-    )
+    return causes.search_locks(project, stack, locks, case, seconds, reporter, series.metric)

@@ -9,11 +9,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Final
 
 from duetbench.app.setting import Contrast
-from duetbench.core.comparison import INSTRUCTIONS, Attribution, Comparison, Release, row
+from duetbench.core.change import Cause, Share
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Release
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
@@ -22,9 +25,7 @@ from duetbench.host.machine import measuring
 from duetbench.judge import preparation
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import resolve_stack
-from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, StackState
 
@@ -32,31 +33,18 @@ MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
 all of them would not make it surer."""
 
-UNTOUCHED: Final = "None of the packages that moved belongs to these cases."
-
 LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 
 IMPROVED: Final = "An improvement: there is nothing to do."
-
-Judge = Callable[[Change, float], Comparison]
-"""Compares the two stacks of a candidate within the given seconds."""
-
-Search = Callable[[Change, float], Change]
-"""Returns a change with the releases behind it, as far as they are found in the given seconds."""
 
 CONFIRMING: Final = 0.5
 """Share of a candidate's time for its comparison; the rest is for the search."""
 
 
 def compare_stacks(
-    project: Checkout,
-    candidate: Change,
-    seconds: float,
-    *,
-    reporter: Reporter,
-    explain: Callable[[Comparison, Sides], Attribution | None] = lambda _comparison, _sides: None,
+    project: Checkout, candidate: Change, seconds: float, reporter: Reporter
 ) -> Comparison:
-    """Compare the stacks before and after on the cases that moved most; `explain` what moved.
+    """Compare the stacks before and after on the cases that moved most, and explain what moved.
 
     Raises:
         UsageError: None of them is still declared.
@@ -73,6 +61,7 @@ def compare_stacks(
     states = (candidate.base, candidate.before_run), (candidate.head, candidate.after_run)
     labels = (f"{stack} {f'as of {s.as_of}' if s.as_of else f'of {run}'}" for s, run in states)
     base, head = zip(labels, find_locks(project, candidate, reporter), strict=True)
+    explain = partial(resolve_name("duetbench.judge.attribute:explain"), narrator=reporter)
     with measuring():
         return compare(
             project, Contrast(), Extent(select, seconds=seconds), reporter, explain=explain,
@@ -105,24 +94,23 @@ def _find_lock(project: Checkout, state: StackState, commit: str | None, narrato
 
 
 def confirm(
+    project: Checkout,
     candidates: Sequence[Change],
-    judge: Judge,
     seconds: float,
     results: Path,
-    *,
-    log: Callable[[str], None],
-    search: Search = lambda change, _seconds: change,
+    reporter: Reporter,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds`, and search for their causes; save and return them.
 
-    Also returns why others are left: without time for all, as after a backfill of years, the
+    Also returns why others are left: without time for all, as after years were measured, the
     weakest.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
         RecordError: A file cannot be written.
     """
+    search, log = resolve_name("observatory.trend.cause:search"), reporter.say
     ends = clock() + seconds
     judged: list[Change] = []
     left: dict[str, str] = {}
@@ -134,7 +122,7 @@ def confirm(
             continue
         log(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
         try:
-            comparison = judge(candidate, CONFIRMING * share)
+            comparison = compare_stacks(project, candidate, CONFIRMING * share, reporter)
         except (HistoryError, SetupError, UsageError) as problem:
             # A stack that cannot be installed any more must not delay the others.
             left[candidate.id] = str(problem)
@@ -142,9 +130,11 @@ def confirm(
         concluded = conclude(candidate, comparison)
         files.save(results, comparison)
         files.save(results, concluded)
-        if concluded.status == "open" and concluded.culprit is None:
+        if concluded.status == "open" and not concluded.releases:
             try:
-                concluded = search(concluded, max(0.0, began + share - clock()))
+                rest = max(0.0, began + share - clock())
+                cause = search(project, concluded, rest, reporter)
+                concluded = concluded.model_copy(update={"cause": cause})
             except (HistoryError, SetupError, UsageError) as problem:
                 log(f"{candidate.id}: its cause was not searched for: {problem}")
             files.save(results, concluded)
@@ -175,9 +165,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     if not confirmed:
         verdicts = sorted({finding.verdict for _, finding in judged})
         verdict, note = Verdict.SAME, "The duets of the two stacks showed no change."
-        if not (comparison.planned or comparison.findings or comparison.missing):
-            note = UNTOUCHED
-        elif verdicts != [Verdict.SAME]:
+        if verdicts != [Verdict.SAME]:
             verdict, summary = Verdict.UNKNOWN, ", ".join(verdicts) or "no verdict on these series"
             note = f"Result of the duets of the two stacks: {summary}."
         tries = {"tries": candidate.tries + 1, "evidence": comparison.id}
@@ -191,7 +179,14 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     series, worse = main.series.judged, finding.verdict is Verdict.WORSE
     moved = dict.fromkeys(step.series.judged for step, _ in confirmed)
     measured = {case.case.id for case in comparison.cases}
-    only = candidate.packages[0] if len(candidate.packages) == 1 else None
+    shares = [
+        Share(
+            releases=(Release(package=only.package, version=only.head, previous=only.base),),
+            findings=(finding,),
+        )
+        for only in candidate.packages
+        if only.head and len(candidate.packages) == 1
+    ]
     return candidate.model_copy(
         update={
             **{name: getattr(finding, name) for name in ("ratio", "low", "high", "verdict")},
@@ -201,9 +196,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in measured),
             "steps": (),
             "tries": 0,
-            "culprit": Release(package=only.package, version=only.head, previous=only.base)
-            if only and only.head
-            else None,
+            "cause": Cause(shares=shares),
             "evidence": comparison.id,
             "why": comparison.why,
             "method": (
@@ -214,29 +207,3 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "note": "" if worse else IMPROVED,
         }
     )
-
-
-def close(records: Sequence[Change]) -> tuple[Change, ...]:
-    """Close open changes that a later one of the same series undid; return their new states.
-
-    A change is undone when both together leave the series no worse than before, within the metric's
-    limit.
-    """
-    closed = []
-    for record in records:
-        undone = (
-            later.id
-            for later in records
-            if record.status == "open" and later.confirmed and later.when > record.when
-            if (later.series, later.measured_on) == (record.series, record.measured_on)
-            if not _is_worse(record.series.metric, math.log(record.ratio * later.ratio))
-        )
-        if by := next(undone, None):
-            note = f"{record.note} Undone by the change {by}.".lstrip()
-            closed.append(record.model_copy(update={"status": "closed", "note": note}))
-    return tuple(closed)
-
-
-def _is_worse(metric: str, log: float) -> bool:
-    """Return whether a figure became worse by more than its limit."""
-    return direction(metric, log) is Verdict.WORSE and abs(log) > math.log1p(row(metric).limit)

@@ -264,12 +264,6 @@ def quotes(
     return {quote.key: quote for quote in ordered}
 
 
-def quote_of(record: Change, known: Mapping[Key, ReleaseEffect]) -> ReleaseEffect | None:
-    """Return the quote of the release that a change names first; None: it is not known."""
-    keys = ((release.package, release.version) for release in record.releases)
-    return next((known[key] for key in keys if key in known), None)
-
-
 def _choose(candidates: Sequence[ReleaseEffect]) -> ReleaseEffect:
     """Choose one of a release's measurements, by its narrowest interval on each case."""
     narrowest: dict[tuple[str, str], ReleaseEffect] = {}
@@ -284,14 +278,13 @@ def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iter
     """Quote what changes say of their releases."""
     for record in changes:
         on = record.series
-        parts = [(share.releases, share.interval) for share in record.shares]
-        whole = [((record.culprit,), record.interval)] if record.culprit else []
-        for releases, ratio in parts or whole:
-            for release in releases:
+        for share in record.cause.shares:
+            for release in share.releases:
                 key = (release.package, release.version)
-                others = (other for other in releases if other != release)
+                others = (other for other in share.releases if other != release)
+                ratio = share.interval
                 yield ReleaseEffect(
-                    *key, release.previous, days.get(key, record.when), record.measured_on,
+                    *key, release.previous, days.get(key, record.when), on.machine,
                     on.case, on.metric, ratio, direction(on.metric, math.log(ratio.estimate)),
                     dated=key in days,
                     together=tuple(f"{other.package} {other.version}" for other in others),

@@ -111,8 +111,7 @@ def tables(files: Iterable[Points]) -> tuple[Table, ...]:
     for file in ordered:
         package = canonicalize_name(file.release.package) if file.release else ""
         if package or file.anchor == newest[file.machine.id]:
-            night = file.night or file.id
-            name = file.version or (night if file.origin == "night" else file.label)
+            name = file.version or (file.id if file.origin == "night" else file.label)
             stacks = groups.setdefault((package, file.machine.id, file.anchor), {})
             stacks.setdefault(name, []).append(file)
     made = [

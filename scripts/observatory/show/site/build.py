@@ -59,9 +59,7 @@ def _missing(site: Site, page: Page) -> str:
 
 
 def _empty(output: Path) -> None:
-    """Empty the site's folder; raises UsageError for a file, or a folder with other content."""
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
+    """Empty the site's folder; raises UsageError for one with other content."""
     others = {address.strip("/") for address in (addresses.DOCS, addresses.ASV)}
     there = {path.name for path in output.glob("*")} - others
     if there and MARKER not in there:

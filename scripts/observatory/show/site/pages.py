@@ -4,7 +4,7 @@ import glob
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,8 @@ from observatory.show import addresses, quoting
 from observatory.show.site import story, trends
 from observatory.show.site.site import Context, Page, Site
 from observatory.show.site.words import utc
-from observatory.store.change import Change
 from observatory.store.points import order
-from observatory.trend.releases import START, Key, ReleaseEffect
+from observatory.trend.releases import START, ReleaseEffect
 
 _YEAR: Final = timedelta(days=366)
 _DRAWN: Final = 10  # releases of the newest year that the first page draws
@@ -108,9 +107,6 @@ def _sides(site: Site) -> Context:
 def releases(site: Site) -> Iterator[Page]:
     """List all releases, a page for each package, and one for each release that did something."""
     yield site.page(addresses.PACKAGES, "Releases", "packages", partial(_releases, site))
-    for change in site.changes:  # issues link these
-        make = partial(_change, site, change)
-        yield site.page(addresses.change(change.id), change.id, "moved", make)
     for name in site.packages:
         yield site.page(addresses.package(name), name, "package", partial(_package, site, name))
     for quote in site.quotes.values():
@@ -127,11 +123,6 @@ def _releases(site: Site) -> Context:
         "judged": Counter(package for package, _ in site.judged),
         "since": min(measured, default=None),
     }
-
-
-def _change(site: Site, change: Change) -> Context:
-    title = quoting.finding_of(change, site.quotes)
-    return {"title": title, "description": f"{title}.", "to": site.story(change)}
 
 
 def _package(site: Site, name: str) -> Context:
@@ -186,7 +177,6 @@ def _front(site: Site) -> Context:
     chart, finding = trends.year(site, case, site.cases[case][0]) if case else (None, "")
     worse = (c for c in site.changes if c.status == "open" and c.verdict is Verdict.WORSE)
     return {
-        "cards": cards(site, year),
         "nights": max((table.files for table in trend), key=len, default=()),
         "last": max(times, default=0),
         "chart": chart,
@@ -197,26 +187,6 @@ def _front(site: Site) -> Context:
         "story": story,
         "problems": site.problems,
     }
-
-
-def cards(site: Site, year: Sequence[ReleaseEffect]) -> list[tuple[str, ReleaseEffect]]:
-    """Choose the releases that the page begins with: newest, worst still open, best.
-
-    A release stands on one card only; a card without a release is left out.
-    """
-    large = [quote for quote in year if quote.reaches_limit] or year
-    still = (site.quote(change) for change in site.changes if change.status == "open")
-    worse = [quote for quote in still if quote and quote.verdict is Verdict.WORSE]
-    better = [quote for quote in large if quote.verdict is Verdict.BETTER]
-    chosen: dict[Key, tuple[str, ReleaseEffect]] = {}
-    for title, quotes in (
-        ("Newest", sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True)),
-        ("Worst, still there", sorted(worse, key=lambda quote: -quote.size)),
-        ("Best for requests this year", sorted(better, key=lambda q: (*q.rank, -q.size))),
-    ):
-        if quote := next((quote for quote in quotes if quote.key not in chosen), None):
-            chosen[quote.key] = title, quote
-    return list(chosen.values())
 
 
 def headline_case(site: Site) -> str:

@@ -17,14 +17,15 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import RunSummary, summarise
-from observatory.matrix.published import Published, with_suites
+from observatory.matrix.published import Published, load_published
 from observatory.show import addresses, experiments
 from observatory.show.experiments import Section
 from observatory.show.site.words import fill
 from observatory.store import asv_results, kinds
 from observatory.store.change import Change
 from observatory.store.points import Points
-from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quote_of, quotes
+from observatory.trend.candidates import close
+from observatory.trend.releases import Key, ReleaseEffect, Result, judged, quotes
 from observatory.trend.table import Table, tables
 
 V = TypeVar("V")
@@ -113,7 +114,7 @@ class Site:
 
     @cached_property
     def published(self) -> Mapping[str, Published]:
-        return with_suites(self.root)
+        return load_published(self.root)
 
     @cached_property
     def points(self) -> Sequence[Points]:
@@ -136,10 +137,10 @@ class Site:
 
     @cached_property
     def changes(self) -> Sequence[Change]:
-        """Confirmed changes, newest first."""
+        """Confirmed changes, newest first; those that were undone are closed."""
         known = kinds.read_all(Change, self.results, self.broken)
         confirmed = (change for change in known if change.confirmed)
-        return sorted(confirmed, key=lambda change: (change.when, change.id), reverse=True)
+        return close(sorted(confirmed, key=lambda change: (change.when, change.id)))[::-1]
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
@@ -194,8 +195,9 @@ class Site:
         return {name: (addresses.raw(at, name), path) for name, (at, path) in files.items()}
 
     def quote(self, record: Change) -> ReleaseEffect | None:
-        """Return the quoted size of the release that a change names first."""
-        return quote_of(record, self.quotes)
+        """Return the quoted size of the release that a change names first; None: it has none."""
+        keys = ((release.package, release.version) for release in record.releases)
+        return next((self.quotes[key] for key in keys if key in self.quotes), None)
 
     def story(self, record: Change) -> str:
         """Return where a change is told: by its release, or else by its case."""

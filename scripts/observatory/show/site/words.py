@@ -15,6 +15,7 @@ from duetbench.core.comparison import row
 from duetbench.core.text import visible
 from duetbench.core.units import significant
 from duetbench.report import changes, formats
+from duetbench.report.cause import cause_lines
 from duetbench.report.html import comparison_page
 from observatory.show import addresses, claims, quoting
 
@@ -88,7 +89,7 @@ def environment() -> jinja2.Environment:
     filters = (*own, changes.change, changes.ends, changes.within, changes.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "quoting": quoting, "figure": claims.figure}
-    names |= {"name_of": case_names.name, "row_of": row}
+    names |= {"name_of": case_names.name, "row_of": row, "cause_lines": cause_lines}
     names |= {"utc": utc, "times": times, "spread": formats.spread, "logarithmic": logarithmic}
     site.globals = {**shared.globals, **names}
     return site
