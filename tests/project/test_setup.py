@@ -353,8 +353,9 @@ def test_what_was_installed_is_proven_and_recorded(
 
     with pytest.raises(SetupError, match="not right: free_threaded is False instead of True"):
         download(usual.executable)
-    download(free.executable)
     target = declared_interpreters.place("3.14t", "prebuilt", declared)
+    assert not target.exists()
+    download(free.executable)
     made = free.model_copy(update={"origin": "prebuilt"})
     assert interpreters.read("3.14t", target) == made
     (target / "made.json").unlink()
