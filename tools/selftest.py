@@ -47,8 +47,9 @@ from duetbench.core.units import student
 from duetbench.host import machine
 from duetbench.host.console import Console
 from duetbench.host.machine import measuring
-from duetbench.judge.comparison import Extent, compare
+from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.preparation import Extent
 from duetbench.judge.statistics import Logs
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare
@@ -70,11 +71,7 @@ LONG: Final = 4000
 CALIBRATING: Final = 4
 """Comparisons with it. They end early, since it is obvious: one alone says little of its size."""
 
-BY: Final = {
-    "`duetbench compare`": None,
-    "instructions": INSTRUCTIONS,
-    "CPU per request": CPU,
-}
+BY: Final = {"`duetbench compare`": None, "instructions": INSTRUCTIONS, "CPU per request": CPU}
 """What finds a change: whatever a headline names, or one metric."""
 
 MEDIAN: Final = "response_p50"

@@ -7,10 +7,7 @@ from pydantic import BaseModel
 
 TEN_KILOBYTES = b"x" * 10_000
 GREETING = b'{"message":"Hello, world!"}'
-BODIES = {
-    "/10k": (b"text/plain", TEN_KILOBYTES),
-    "/json": (b"application/json", GREETING),
-}
+BODIES = {"/10k": (b"text/plain", TEN_KILOBYTES), "/json": (b"application/json", GREETING)}
 
 
 async def bare(scope: Any, receive: Any, send: Any) -> None:

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING, Any
 from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetbench.api import (
-        compare,
-        decide,
-        duet,
-        observe,
-        prepare,
-        read,
-        render,
-    )
+    from duetbench.api import compare, decide, duet, observe, prepare, read, render
     from duetbench.app.setting import Contrast
     from duetbench.app.target import Target
     from duetbench.core.comparison import Comparison
     from duetbench.core.model import Run
-    from duetbench.judge.comparison import Extent
+    from duetbench.judge.preparation import Extent
 
 __all__ = [
     "Comparison",

@@ -25,11 +25,10 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import comparison as comparisons
 from duetbench.judge import preparation, rule
-from duetbench.judge.comparison import DEFAULT_SEED, Extent
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.preparation import Scope
+from duetbench.judge.preparation import DEFAULT_SEED, Extent, Scope
 from duetbench.report import report
 from duetbench.report.html.comparison_page import one_file
 

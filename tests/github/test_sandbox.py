@@ -235,8 +235,7 @@ def test_what_is_left_behind_ends_with_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "first"),
-    [(SAVE, signal.SIGINT), (STUBBORN, signal.SIGINT), (SAVE, signal.SIGKILL)],
+    ("script", "first"), [(SAVE, signal.SIGINT), (STUBBORN, signal.SIGINT), (SAVE, signal.SIGKILL)]
 )
 def test_a_cancelled_step_saves_what_it_has(
     tmp_path: Path, script: str, first: signal.Signals

@@ -30,10 +30,7 @@ OURS: Final = {("bench.yml", "run"), ("machine.yml", "run"), ("publish.yml", "co
 TAKEN: Final = {"schedule", "workflow_dispatch", "workflow_run", "workflow_call"}
 """What may start a workflow that uses our machines: nothing that a stranger can do."""
 
-HARMLESS: Final = {
-    "",
-    'git fetch --quiet --no-tags -- origin "$BASE" "$HEAD"',
-}
+HARMLESS: Final = {"", 'git fetch --quiet --no-tags -- origin "$BASE" "$HEAD"'}
 """What our machines run outside of the sandbox: nothing of others' packages or commits."""
 
 CHECKED_OUT: Final = {"", "${{ needs.stack.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}

@@ -62,10 +62,7 @@ def on_python(version: str) -> SideCase:
     ],
 )
 def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
-    version: str,
-    sentence: str,
-    narrator: Narrator,
-    heard: io.StringIO,
+    version: str, sentence: str, narrator: Narrator, heard: io.StringIO
 ) -> None:
     """After a comparison that is said, of the case that moved most; or nothing, if none did."""
     sides = [on_python(version), on_python("3.14.0")]

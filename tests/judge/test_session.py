@@ -22,10 +22,11 @@ from duetbench.core.text import endless
 from duetbench.effects.difference import NO_TIME, Observations
 from duetbench.host import files
 from duetbench.judge import repetition
-from duetbench.judge.comparison import Extent, InterruptedComparison, Session
+from duetbench.judge.comparison import InterruptedComparison, Session
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.preparation import Extent
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from synthetic import MACHINE, make_case, ok

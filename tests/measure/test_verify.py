@@ -183,9 +183,6 @@ def test_every_worker_answers() -> None:
         (Answer(status=500), FlagName.WRONG_ANSWER, "expected status 200, found 500 with 'hello'"),
         (Answer(), FlagName.WRONG_ANSWER, "expected an identity, found 'hello'"),
     ):
-        with (
-            serving(answers) as server,
-            pytest.raises(LaunchError, match=words) as caught,
-        ):
+        with serving(answers) as server, pytest.raises(LaunchError, match=words) as caught:
             probe(server.server_port, workers_expected=2, timeout=0.5)
         assert caught.value.flag is flag

@@ -103,9 +103,7 @@ def test_a_machine_that_is_set_up(bench: Bench) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("offline")
-def test_an_interpreter_that_cannot_be_made_leaves_its_cases_unmeasured(
-    narrator: Narrator,
-) -> None:
+def test_an_interpreter_that_cannot_be_made_leaves_its_cases_unmeasured(narrator: Narrator) -> None:
     """A JIT where nothing is prebuilt: the reason is what its cases have."""
     project = Checkout.here()
     jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)

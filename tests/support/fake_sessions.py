@@ -26,10 +26,11 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.console import Console
-from duetbench.judge.comparison import Extent, Session, starting
+from duetbench.judge.comparison import Session, starting
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import Mode, Pair, Side, Sides
+from duetbench.judge.preparation import Extent
 from synthetic import make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet

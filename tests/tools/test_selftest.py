@@ -17,7 +17,7 @@ from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Verdict
-from duetbench.judge.comparison import Extent
+from duetbench.judge.preparation import Extent
 from repos import git, keep
 
 pytestmark = pytest.mark.long

@@ -286,13 +286,7 @@ def install(root: Path, python: Interpreter, narrator: Narrator) -> tuple[str, .
     site, places = root / SITE, root / target_locks.PLACES
     site.mkdir(parents=True, exist_ok=True)
     if places.is_file() and places.read_text("utf-8"):
-        _install(
-            root,
-            ["--requirements", places],
-            "packages of this repository",
-            python,
-            narrator,
-        )
+        _install(root, ["--requirements", places], "packages of this repository", python, narrator)
     document = read_pyproject(root)
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")

@@ -352,8 +352,7 @@ class Configuration(Frozen):
     limits: Annotated[
         dict[Concern, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
     ] = Field(
-        default_factory=dict,
-        description="What is worse: a change by a share, memory = '5%'.",
+        default_factory=dict, description="What is worse: a change by a share, memory = '5%'."
     )
 
     tests: Several = Field(

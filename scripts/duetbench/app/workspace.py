@@ -81,10 +81,7 @@ class Workspace:
         if named := testbed.subject.target.copy_database:
             known = variables_of(case, testbed.private)
             self._original = databases.find(
-                named,
-                {**testbed.inherited, **testbed.private, **known},
-                side.folders,
-                side.python,
+                named, {**testbed.inherited, **testbed.private, **known}, side.folders, side.python
             )
         self._database: databases.Database | None = None
         self._place = paths.make_scratch()

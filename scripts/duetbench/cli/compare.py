@@ -37,8 +37,9 @@ from duetbench.host.console import STANDARD, Console, write_summary
 from duetbench.host.files import encode
 
 if TYPE_CHECKING:
-    from duetbench.judge.comparison import Extent, Session
+    from duetbench.judge.comparison import Session
     from duetbench.judge.duet_loop import Reporter
+    from duetbench.judge.preparation import Extent
 
 _OTHERWISE: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
 
@@ -113,7 +114,7 @@ def compare_command(
         control: Measure cases that cannot differ, too; without revisions, HEAD against itself: what
             this machine makes of no change.
     """
-    from duetbench.judge.comparison import Extent
+    from duetbench.judge.preparation import Extent
 
     written = reports(output, ".json", ".md", ".html")
     console, options = Console(stderr=STANDARD in written), application.read()
@@ -159,12 +160,7 @@ def run(
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
-    from duetbench.report.report import (
-        as_markdown,
-        check_line,
-        print_comparison,
-        side_text,
-    )
+    from duetbench.report.report import as_markdown, check_line, print_comparison, side_text
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)

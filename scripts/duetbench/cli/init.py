@@ -13,14 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from cyclopts import Parameter
 
-from duetbench.app import (
-    declarations,
-    deployment,
-    hints,
-    request_lines,
-    revisions,
-    target,
-)
+from duetbench.app import declarations, deployment, hints, request_lines, revisions, target
 from duetbench.app.declarations import FILE
 from duetbench.app.project_tests import Suite
 from duetbench.app.subject import Subject

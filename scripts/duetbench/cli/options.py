@@ -53,8 +53,7 @@ ReportsOption = Annotated[
 ]
 
 WaitOption = Annotated[
-    str | None,
-    Parameter(metavar="TIME", help="Wait at most this long for another one, e.g. 10m."),
+    str | None, Parameter(metavar="TIME", help="Wait at most this long for another one, e.g. 10m.")
 ]
 
 

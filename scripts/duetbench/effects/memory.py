@@ -214,10 +214,7 @@ def _each(first: int, second: int, half: int) -> int:
 
 
 def _lasts(
-    before: tracemalloc.StatisticDiff | None,
-    after: tracemalloc.StatisticDiff,
-    n: int,
-    table: float,
+    before: tracemalloc.StatisticDiff | None, after: tracemalloc.StatisticDiff, n: int, table: float
 ) -> bool:
     """Whether a place keeps as many objects for each round as before, or a table that grows.
 

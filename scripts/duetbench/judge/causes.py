@@ -26,11 +26,11 @@ from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation, suites
 from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError, means_of
-from duetbench.judge.comparison import Extent, compare
+from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import clearest
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Scope
+from duetbench.judge.preparation import Extent, Scope
 
 Look = Callable[[State, State, Extent, Reporter], Comparison]
 """Compares two states on this machine."""

@@ -9,9 +9,9 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from duetbench.app import revisions, target, tools, workspace
 from duetbench.app.setting import Contrast
@@ -29,7 +29,7 @@ from duetbench.core.comparison import (
     Instructions,
 )
 from duetbench.core.errors import InterruptedRun, LaunchError, RecordError, SetupError
-from duetbench.core.metrics import MATERIAL, METRICS, Concern
+from duetbench.core.metrics import MATERIAL, METRICS
 from duetbench.core.model import ResultStatus, Verdict
 from duetbench.core.units import utc_now
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
@@ -41,10 +41,8 @@ from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.findings import sort
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides, server_of
-from duetbench.judge.preparation import Scope
+from duetbench.judge.preparation import Extent, Scope
 from duetbench.judge.repetition import command
-
-DEFAULT_SEED: Final = 1
 
 OBSERVING: Final = 1 / 4
 """Share of the budget in which requests are observed, if servers are loaded or counted as well."""
@@ -59,30 +57,6 @@ _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""
 
 _LEAST: Final = 5.0  # s that it may take of any budget
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Which cases are compared, for how long, and what matters.
-
-    Attributes:
-        select: Globs over the ids of cases; none: all.
-        seconds: Time budget; None: until all is decided.
-        everything: Cases that the change cannot affect, too.
-        start: Compare how servers start, without load.
-        only: Load no server: `effects` observes what a request does, `counts` counts instructions
-            as well.
-        material: Smallest sizes that somebody acts on, instead of the repository's.
-        seed: Of the order of the duets.
-    """
-
-    select: tuple[str, ...] = ()
-    seconds: float | None = None
-    everything: bool = False
-    start: bool = False
-    only: Literal["", "effects", "counts"] = ""
-    material: Mapping[Concern, float] = field(default_factory=dict)
-    seed: int = DEFAULT_SEED
 
 
 class InterruptedComparison(InterruptedRun):
@@ -310,10 +284,7 @@ class Session(Loop):
             missing=sides.missing,
             cases=tuple(
                 CaseComparison(
-                    case=pair.case,
-                    because=pair.reason,
-                    duets=tuple(pair.all),
-                    effects=pair.effects,
+                    case=pair.case, because=pair.reason, duets=tuple(pair.all), effects=pair.effects
                 )
                 for pair in pairs
             ),

@@ -85,11 +85,7 @@ class Loop:
     """Runs duets of cases; `order` counts all duets so far. A kind of loop says which are open."""
 
     def __init__(
-        self,
-        take: Take,
-        reporter: Reporter,
-        seed: int,
-        clock: Callable[[], float] = time.monotonic,
+        self, take: Take, reporter: Reporter, seed: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.take, self.reporter, self.clock = take, reporter, clock
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated

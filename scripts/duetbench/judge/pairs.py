@@ -106,9 +106,7 @@ class CaseDuets:
         self.overloaded = self._most(_overloads)
         self.waits = self._most(lambda duet: duet.wait is not None)
         self.leading, self.tails = choose_metrics(
-            self.case,
-            start=self.mode is Mode.START,
-            waits=self.waits,
+            self.case, start=self.mode is Mode.START, waits=self.waits
         )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self.unsettled(n))

@@ -13,9 +13,9 @@ Each side has its own copy of the files.
 import math
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,13 +23,7 @@ from typing import Any, Final, Literal
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from duetbench.app import (
-    case_names,
-    deployment,
-    revisions,
-    stacks,
-    target_locks,
-)
+from duetbench.app import case_names, deployment, revisions, stacks, target_locks
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
 from duetbench.app.setting import SERVED, Contrast, Kind, read_pin
@@ -40,14 +34,40 @@ from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
+from duetbench.core.metrics import Concern
 from duetbench.core.model import Case
 from duetbench.host import cache, git, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.judge.pairs import Pair, Side, Sides
 
+DEFAULT_SEED: Final = 1
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Which cases are compared, for how long, and what matters.
+
+    Attributes:
+        select: Globs over the ids of cases; none: all.
+        seconds: Time budget; None: until all is decided.
+        everything: Cases that the change cannot affect, too.
+        start: Compare how servers start, without load.
+        only: Load no server: `effects` observes what a request does, `counts` counts instructions
+            as well.
+        material: Smallest sizes that somebody acts on, instead of the repository's.
+        seed: Of the order of the duets.
+    """
+
+    select: tuple[str, ...] = ()
+    seconds: float | None = None
+    everything: bool = False
+    start: bool = False
+    only: Literal["", "effects", "counts"] = ""
+    material: Mapping[Concern, float] = field(default_factory=dict)
+    seed: int = DEFAULT_SEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +139,7 @@ def select(parts: Sequence[Part], scope: Scope) -> Pairs:
 
 
 def join(
-    root: Path,
-    contrast: Contrast,
-    scope: Scope,
-    parts: Sequence[Part],
-    pairs: Pairs,
+    root: Path, contrast: Contrast, scope: Scope, parts: Sequence[Part], pairs: Pairs
 ) -> Sides:
     """Prepare base and head of a repository as words ask for them, from what their files declare.
 
@@ -364,10 +380,7 @@ def pair_up(
 
 
 def side_of(
-    part: Part,
-    cases: Sequence[Case],
-    scope: Scope,
-    lock: Callable[[str], Stack] | None = None,
+    part: Part, cases: Sequence[Case], scope: Scope, lock: Callable[[str], Stack] | None = None
 ) -> Side:
     """Make ready what some cases of a side need; `lock` finds other locks."""
     logs = paths.state_dir() / "logs"

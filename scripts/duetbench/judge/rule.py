@@ -179,10 +179,7 @@ def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Fin
 
 
 def _of_case(
-    key: str,
-    duets: CaseDuets,
-    limits: Limits,
-    known: Mapping[str, tuple[Evidence, State]],
+    key: str, duets: CaseDuets, limits: Limits, known: Mapping[str, tuple[Evidence, State]]
 ) -> Iterator[Finding]:
     if duets.void:
         # The change is not the reason if base fails as well.

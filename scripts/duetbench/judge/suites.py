@@ -37,10 +37,9 @@ from duetbench.effects.difference import KINDS
 from duetbench.effects.suite import Key, Pair, SuiteEffects
 from duetbench.host import files, machine, paths
 from duetbench.judge import affected
-from duetbench.judge.comparison import Extent
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_effects, of_instructions, sort
-from duetbench.judge.preparation import Scope, copy_states, record_of
+from duetbench.judge.preparation import Extent, Scope, copy_states, record_of
 from duetbench.judge.repetition import command
 
 _MOST_ANSWERS: Final = 3  # of one endpoint

@@ -86,9 +86,7 @@ def perform(
 
 
 def own_memory(
-    metrics: Mapping[str, float],
-    beside: tree_usage.MemorySample,
-    alone: tree_usage.MemorySample,
+    metrics: Mapping[str, float], beside: tree_usage.MemorySample, alone: tree_usage.MemorySample
 ) -> dict[str, float]:
     """Memory of a side without the effect of the other side's server, bytes by metric.
 

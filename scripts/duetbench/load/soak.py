@@ -137,10 +137,7 @@ Look = Callable[[float, Curve], None]
 
 
 def perform(
-    side: SideCase,
-    log: Path,
-    seconds: float,
-    look: Look = lambda _seconds, _curve: None,
+    side: SideCase, log: Path, seconds: float, look: Look = lambda _seconds, _curve: None
 ) -> Curve:
     """Load a server for `seconds` s; `look` gets the seconds and the curve so far.
 

@@ -259,10 +259,7 @@ def routes(port: int) -> tuple[str, ...]:
 
     That loads code of ours: it is for servers of which nothing is measured.
     """
-    with (
-        suppress(OSError, HTTPException, LaunchError),
-        connect(port, 1.0) as connection,
-    ):
+    with suppress(OSError, HTTPException, LaunchError), connect(port, 1.0) as connection:
         connection.request("GET", f"{PATH}?{ROUTES}")
         return _read(connection, PATH, 1.0).routes
     return ()

@@ -19,7 +19,7 @@ from duetbench.cli.options import (
 from duetbench.core.comparison import Comparison
 from duetbench.host import files
 from duetbench.host.console import STANDARD, Console
-from duetbench.judge.comparison import Extent
+from duetbench.judge.preparation import Extent
 from observatory.cli.options import ProfileOption, SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout

@@ -19,7 +19,7 @@ ProfileOption = Annotated[
     Parameter(
         help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
         "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
-        "articles' own durations, about an hour.",
+        "articles' own durations, about an hour."
     ),
 ]
 

@@ -34,15 +34,7 @@ from duetbench.app.declarations import (
 )
 from duetbench.app.servers import misfit
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import (
-    Case,
-    Endpoint,
-    Expectation,
-    Frozen,
-    Interface,
-    Load,
-    Profile,
-)
+from duetbench.core.model import Case, Endpoint, Expectation, Frozen, Interface, Load, Profile
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
 
@@ -378,9 +370,7 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
 
 
 def load_experiments(
-    root: Path,
-    interpreters: Mapping[str, InterpreterSpec],
-    stacks: Mapping[str, StackSpec],
+    root: Path, interpreters: Mapping[str, InterpreterSpec], stacks: Mapping[str, StackSpec]
 ) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout with these interpreters and stacks, sorted by name.
 

@@ -128,10 +128,7 @@ def _where(snapshot: Snapshot) -> str:
 
 
 def _answer(
-    snapshots: Sequence[Snapshot],
-    suite: InProcess,
-    shape: Shape,
-    runs: Sequence[RunSummary],
+    snapshots: Sequence[Snapshot], suite: InProcess, shape: Shape, runs: Sequence[RunSummary]
 ) -> Answer:
     above, below = shape.numerator, str(shape.denominator)
     alone = claims.pairs([_side(snapshots, name) for name in (above, below)], "samples")

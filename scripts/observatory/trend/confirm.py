@@ -23,9 +23,9 @@ from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.comparison import Extent, compare
+from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.preparation import resolve_stack
+from duetbench.judge.preparation import Extent, resolve_stack
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, StackState
 

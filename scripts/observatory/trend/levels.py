@@ -77,10 +77,7 @@ class Rise(NamedTuple):
 
 
 def rises(
-    logs: Sequence[float],
-    errors: Sequence[float],
-    floor: float,
-    lone: Sequence[bool] | None = None,
+    logs: Sequence[float], errors: Sequence[float], floor: float, lone: Sequence[bool] | None = None
 ) -> list[Rise]:
     """Find the steps of a series beyond a relative change; the rest is as for `fit`."""
     steps = (Rise(*pair) for pair in pairwise(fit(logs, errors, lone)))

@@ -19,12 +19,7 @@ def command(*words: object) -> list[str]:
     return [sys.executable, str(PROGRAMS), *map(str, words)]
 
 
-def launch(
-    folder: Path,
-    name: str,
-    *arguments: object,
-    cores: list[int] | None = None,
-) -> Session:
+def launch(folder: Path, name: str, *arguments: object, cores: list[int] | None = None) -> Session:
     return Session.start(
         command(name, *arguments),
         role="server",

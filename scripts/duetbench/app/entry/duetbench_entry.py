@@ -28,14 +28,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from json import dumps  # as it is before the application is imported, which may replace it
 from typing import Any
 
-from duetbench_names import (  # type: ignore[import-not-found]
-    APP,
-    COLLECT,
-    FACTORY,
-    INTERFACE,
-    PATH,
-    ROUTES,
-)
+from duetbench_names import APP, COLLECT, FACTORY, INTERFACE, PATH, ROUTES  # type: ignore[import-not-found]
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
