@@ -25,7 +25,7 @@ falls: whoever adds a capability says which one it replaces, and who removes mor
 PAGES: Final = 1_616
 """Upper bound of lines of the pages' scripts, styles and templates."""
 MODULES: Final = {"duetbench": 130, "observatory": 55}
-REACH: Final = {"run": (47, 5_246), "compare": (68, 8_515)}
+REACH: Final = {"run": (47, 5_245), "compare": (68, 8_514)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

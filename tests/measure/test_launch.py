@@ -92,7 +92,7 @@ def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES)
     return Plan(profile="nightly", launches=launches, seed=seed, cases=cases)
 
 
-def execute(results: Path, missing: Mapping[str, str], progress: Mock) -> tuple[Run, Path]:
+def execute(results: Path, missing: Mapping[str, str], progress: Mock) -> Run:
     return runner.execute(
         make_plan(),
         make_run((), status="partial", launches=2, wall_seconds=0.0),
@@ -118,10 +118,10 @@ def test_the_order_is_random_and_can_be_repeated() -> None:
 def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Path) -> None:
     """It is in the run, its page and its night, and nothing waits for it; others are launched."""
     progress = Mock(spec=Progress)
-    run, path = execute(tmp_path, {CASES[0].id: "no 3.15-jit"}, progress)
+    run = execute(tmp_path, {CASES[0].id: "no 3.15-jit"}, progress)
     launched = [(result.missing, len(result.launches)) for result in run.results]
     assert launched == [("no 3.15-jit", 0), ("", 2), ("", 2)]
-    assert result_files.read(Run, path).results == run.results
+    assert result_files.read(Run, tmp_path / run.path).results == run.results
     assert progress.start.call_args.args[0].startswith("4 launches, ")
     assert "- experiment/a: not measured: no 3.15-jit" in as_markdown(run)
 

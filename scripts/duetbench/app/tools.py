@@ -24,8 +24,7 @@ _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 
 _TIMEOUT_S: Final = 30
 
-ABSENT: Final = "it is not there"
-"""A fault of the load generator."""
+_ABSENT: Final = "it is not there"  # a fault of the load generator
 
 Build = Callable[[OhaSpec, Path, Narrator], None]
 """Builds the load generator into a folder."""
@@ -63,7 +62,7 @@ def find_oha(spec: OhaSpec) -> Path:
     place = oha_place(spec)
     program = place / "bin" / "oha"
     if cache.facts(place) is None or not program.is_file():
-        raise SetupError(f"oha {spec.version}: {ABSENT}: run `duetbench setup`")
+        raise SetupError(f"oha {spec.version}: {_ABSENT}: run `duetbench setup`")
     cache.touch(place)
     return program
 
@@ -78,7 +77,7 @@ def oha_fault(spec: OhaSpec) -> str | None:
     """Say what is wrong with the load generator that set-up installed; None if nothing is."""
     facts, program = cache.facts(oha_place(spec)), oha_place(spec) / "bin" / "oha"
     if facts is None or not program.is_file():
-        return ABSENT
+        return _ABSENT
     if cache.sha256(program) != facts.get("sha256"):
         return "its program is not the one that was installed"
     if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():

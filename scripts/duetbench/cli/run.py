@@ -46,7 +46,7 @@ def run_command(
     with machine(wait, console), deployed(project, narrator) as subject:
         plan = Plan(profile="quick", launches=launches, seed=1, cases=subject.cases())
         try:
-            run, _ = runner.launch_all(plan, subject, project.results, console)
+            run = runner.launch_all(plan, subject, project.results, console)
         except NothingMeasuredError as problem:
             if FlagName.WRONG_ANSWER in problem.flags:
                 raise UsageError(str(problem)) from problem  # nobody has asked for another answer

@@ -44,8 +44,8 @@ def launch_all(
     console: Console,
     *,
     missing: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[Run, Path]:
-    """Launch a plan's cases on this machine; return the finished run and its file.
+) -> Run:
+    """Launch a plan's cases on this machine; return the finished and saved run.
 
     `missing` are cases that cannot be launched, with the reason. Missing environments are made.
     Raises as `execute`.
@@ -91,7 +91,7 @@ def execute(
     results: Path,
     progress: Progress,
     missing: Mapping[str, str],
-) -> tuple[Run, Path]:
+) -> Run:
     """Do all launches of `plan`; `header` is its run without results.
 
     `perform` does a launch of a case, and raises only `InterruptedRun`. `missing` cases have a
@@ -155,7 +155,7 @@ def execute(
             f"none of {len(steps)} launches was usable: {reason}; all: `duetbench show {path}`",
             [flag.name for flag in flags],
         )
-    return run, path
+    return run
 
 
 def _line(launch: Launch, launches: int) -> Text:

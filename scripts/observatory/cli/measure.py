@@ -34,6 +34,6 @@ def measure_command(
     with machine(None, console):
         absent = unmeasurable(plan.cases, checkout, Narrator(console))
         folder = results or checkout.results
-        run, _ = runner.launch_all(plan, checkout, folder, console, missing=absent)
+        run = runner.launch_all(plan, checkout, folder, console, missing=absent)
     failed = of_tool.report(run, console)
     return 1 if failed and profile != "nightly" else 0
