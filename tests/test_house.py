@@ -37,12 +37,7 @@ CAPABILITIES: Final = {
         "duetbench.counts.profiling",
         "duetbench.cli.why",
     ),
-    "bisect": (
-        "duetbench.judge.bisection",
-        "duetbench.judge.causes",
-        "duetbench.cli.bisect",
-        "observatory.trend.cause",
-    ),
+    "bisect": ("duetbench.judge.bisection", "duetbench.judge.causes", "duetbench.cli.bisect"),
     "backfill": ("observatory.trend.backfill", "observatory.cli.anchor"),
     "asv": ("observatory.measure.asv_plugin", "observatory.cli.inprocess"),
 }

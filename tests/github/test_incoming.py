@@ -290,7 +290,6 @@ def blaming(*shares: Share) -> Change:
         ("packages: expected", (_EVIDENCE, altered(_RECORD, packages=(EVIL,)))),
         ("when: expected", (_EVIDENCE, altered(_RECORD, when=NOW))),
         ("'own/page', which is no series", (_EVIDENCE, altered(_RECORD, series=ELSEWHERE))),
-        ("'own/page', which is no series", (_EVIDENCE, altered(_RECORD, unplayed=(ELSEWHERE,)))),
         ("'gunicorn' as a cause", (_EVIDENCE, blaming(altered(SHARE, releases=(JUMP,))))),
         # What moved is not what the evidence says, which comes from there, too.
         ("'fastapi' as a cause", (altered(_EVIDENCE, packages=(*_EVIDENCE.packages, FORGED)),

@@ -150,11 +150,11 @@ SMALLER: Final = measured(Verdict.WORSE, 1.03, 1.025, 1.035)
 
 
 def test_what_the_duets_see_too_becomes_a_record() -> None:
-    """With their figures. Of the others: what they saw; and, not claimed, what was not measured.
+    """With their figures; what was not measured is not claimed.
 
     Of several releases none is blamed: which it was, the duets of both stacks cannot tell.
     """
-    candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
+    candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/left", 1.05))
     findings = {"x/a": LARGER, "x/b": SMALLER, "x/still": SAME}
     comparison = comparison_of(*(judged_case(case, finding) for case, finding in findings.items()))
     record = conclude(candidate, comparison)
@@ -162,7 +162,6 @@ def test_what_the_duets_see_too_becomes_a_record() -> None:
     assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.WORSE)
     assert record.series.case == "x/a"
     assert {item.case for item in record.others} == {"x/b"}
-    assert {item.case for item in record.unplayed} == {"x/unplayed"}
     assert (record.ratio, record.low, record.high) == (1.05, 1.045, 1.055)
     assert record.evidence == comparison.id
     assert [str(release) for release in record.releases] == ["granian 1 → 2"]
@@ -233,7 +232,7 @@ def test_candidates_are_judged_while_there_is_time(
     """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
     now = [0.0]
     shares: list[float] = []
-    searched: list[tuple[str, float]] = []
+    searched: list[tuple[object, ...]] = []
     comparison = comparison_of(judged_case("x/a", LARGER))
 
     def judge(_: Checkout, candidate: Change, seconds: float, __: Reporter) -> Comparison:
@@ -243,8 +242,8 @@ def test_candidates_are_judged_while_there_is_time(
         now[0] += 150.0
         return comparison
 
-    def search(_: Checkout, change: Change, seconds: float, __: Reporter) -> Cause:
-        searched.append((change.id, seconds))
+    def search(*wanted: object) -> Cause:
+        searched.append(wanted[1:5])
         return Cause(suspects=("a",), reason="no time")
 
     ids = ("one-gone", "two", "three", "four")
@@ -253,7 +252,8 @@ def test_candidates_are_judged_while_there_is_time(
         for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
     monkeypatch.setattr("observatory.trend.confirm.compare_stacks", judge)
-    monkeypatch.setattr("observatory.trend.cause.search", search)
+    monkeypatch.setattr("observatory.trend.confirm.find_locks", lambda *_: ("a", "b"))
+    monkeypatch.setattr("duetbench.judge.causes.search_locks", search)
     judge_all = partial(
         confirm, Checkout.here(), seconds=330.0, results=tmp_path,
         reporter=SilentReporter(), clock=lambda: now[0],
@@ -262,7 +262,8 @@ def test_candidates_are_judged_while_there_is_time(
     # Half of: 330 s for four; for three; 180 s for two; and 30 s are too few.
     assert shares == [41.25, 55.0, 45.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
-    assert searched == [("two", 0.0)], "the comparison took longer than its 110 s"
+    # The comparison took longer than its 110 s.
+    assert searched == [("current", ("a", "b"), "x/a", 0.0)]
     assert judged[0].cause == Cause(suspects=("a",), reason="no time")
     assert [(item.id, item.confirmed) for item in judged] == [("two", True), ("three", False)]
     assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda item: item.id)

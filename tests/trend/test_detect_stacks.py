@@ -37,7 +37,7 @@ def lay_out(folder: Path, patch: pytest.MonkeyPatch) -> Path:
 
 def between(commits: Sequence[str], base: StackState, head: StackState) -> Change:
     """A candidate: both cases moved between two locks of the stack."""
-    place: dict[str, Any] = {"before_run": "a-night", "after_run": "another", "when": NOW}
+    place: dict[str, Any] = {"before_run": "a-night", "after_run": "another"}
     series = (SeriesName(machine="m", case=case, metric=CPU) for case in CASES[::-1])
     steps = (Step(series=s, ratio=1.05, strength=9.0, nights=(9, 6), **place) for s in series)
     return change_record(
@@ -46,6 +46,7 @@ def between(commits: Sequence[str], base: StackState, head: StackState) -> Chang
         head=head,
         base_commit=commits[0],
         head_commit=commits[1],
+        when=NOW,
         **place,
     )
 

@@ -26,14 +26,13 @@ def anchor_command(
     select: SelectOption = (),
     profile: ProfileOption = "nightly",
     budget: Annotated[str | None, budget_option("Stop a stack after this time")] = None,
-    dry_run: bool = False,
     results: ResultsOption = None,
 ) -> int:
     """Measure stacks against the anchor by duets: a point of every case's trend.
 
     $ observatory anchor --budget 36m --results measured
     $ observatory anchor --since 2026-01-01 --select 'asgi-wsgi/*' --results past
-    $ observatory anchor --since 2026-07-01 --releases fastapi,granian --dry-run
+    $ observatory anchor --since 2026-07-01 --releases fastapi,granian
 
     Without a date it measures the stacks of this checkout, else those of each month since: years of
     trend on day one. Those are resolved as of the end of their date, from wheels only, unless
@@ -49,7 +48,6 @@ def anchor_command(
         since: First date, e.g. 2026-01-01.
         until: The last date; default: today.
         releases: Instead of months: all releases of these.
-        dry_run: Only list what would be measured.
     """
     checkout, console = Checkout.here(profile), Console()
     folder, reporter = results or checkout.results, Reporter(console)
@@ -74,8 +72,6 @@ def anchor_command(
                 for stack in backfill.releases(name, first, last, tick)
             ]
     console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
-    if dry_run:
-        return 0
     files.require_room(folder)
     clean_up(console)
     effort = Effort(seed=now.toordinal(), limit=budget_seconds(budget) or math.inf)

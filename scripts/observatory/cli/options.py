@@ -27,7 +27,6 @@ ResultsOption = Annotated[
     Path | None, Parameter(metavar="FOLDER", help="Results folder; default: the repository's.")
 ]
 
-
 OUTPUT: Final = Parameter(("--output", "-o"), metavar="FILE")
 
 

@@ -37,10 +37,8 @@ _CLOCKS: Final = timedelta(days=1)
 _MOST_OF_NIGHT: Final = 4_000_000
 """Bytes of a machine's files, ten times those of a large night: they stay, and are on the site."""
 
-
 Locks = Mapping[str, StackRecord]
 """The locks of a checkout, by stack, with the packages of every platform."""
-
 
 RUNNER: Final = "duetbench"
 """The label of every runner: the machine that has taken a job is known by its id only."""
@@ -164,9 +162,8 @@ def _require_concluded(value: Change, candidate: Change) -> None:
     """
     for name in _OF_CANDIDATES:
         require(name.replace("_", " "), getattr(candidate, name), getattr(value, name))
-    series = {*candidate.all_series, *candidate.unplayed}
-    series |= {item for step in candidate.steps for item in (step.series, step.series.judged)}
-    for other in {*value.all_series, *value.unplayed} - series:
+    steps = {item for step in candidate.steps for item in (step.series, step.series.judged)}
+    for other in {*value.all_series} - steps.union(candidate.all_series):
         raise ArtifactError(f"{printable(other.case)}, which is no series of the candidate")
     if any(share.commits or not share.releases for share in value.cause.shares):
         raise ArtifactError("a share of the cause that is no release")

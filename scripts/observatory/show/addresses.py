@@ -32,13 +32,12 @@ NAVIGATION: Final = (
 )
 """Links of every page, with their names; the documentation only if it was built."""
 
-_SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
-"""Names that are safe for a folder on every system (no leading dot)."""
-_LONGEST: Final = 200
-_TRAPS: Final = re.compile(
-    r"con|nul|aux|prn|.*(\.(atom|css|html|js|json|partial|png|svg|txt|xml)|[ .])", re.IGNORECASE
+_NAME: Final = re.compile(
+    r"(?!/|.*(\.(atom|css|html|js|json|partial|png|svg|txt|xml)|[ .])(/|$))"
+    r"((^|/)[a-z0-9_(][a-z0-9 ._(),=+@'-]{0,99})+",
+    re.IGNORECASE | re.ASCII,
 )
-"""Names that some systems reserve, and those that a file of the site could have."""
+"""Names that are safe as folders (no leading dot), and that no file of the site could have."""
 
 
 def file(address: str) -> str:
@@ -66,10 +65,7 @@ def raw(folder: str, name: str) -> str:
 
 def _below(folder: str, name: str) -> str:
     """Return the address for a name, or for its digest if no folder can have that name."""
-    is_safe = len(name) <= _LONGEST and all(
-        _SEGMENT.fullmatch(segment) and not _TRAPS.fullmatch(segment) for segment in name.split("/")
-    )
-    if is_safe:
+    if _NAME.fullmatch(name):
         return folder + quote(name, safe="/(),=+@'") + "/"
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{folder}~{digest}/"

@@ -50,7 +50,6 @@ class Step(Frozen):
     strength: Figure = Field(description="Height of the step over its standard error.")
     before_run: str = Field(description="The last run on the old level.")
     after_run: str = Field(description="The first run on the new level.")
-    when: When = Field(description="Start of that run.")
     nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
 
 
@@ -72,7 +71,6 @@ class Change(Artefact):
     )
     series: SeriesName
     others: Many[SeriesName] = Field(default=(), description="Changed in the same duets.")
-    unplayed: Many[SeriesName] = Field(default=(), description="Stepped, but not in duets.")
     when: When = Field(description="Start of the first run after the change.")
     before_run: str | None = Field(default=None, description="The last run before the change.")
     after_run: str | None = Field(default=None, description="The first run after the change.")

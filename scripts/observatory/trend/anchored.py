@@ -189,7 +189,15 @@ class Measurement(Loop):
             else:
                 points += _points(pair)
             if isinstance(count := self.counts.get(case.id), Instructions):
-                points.append(_count(count))
+                point = AnchoredPoint(
+                    metric=INSTRUCTIONS,
+                    ratio=round(count.head / count.base, 7),
+                    se=round(count.spread * RANGE, 7),
+                    anchor=round(count.base),
+                    duets=1,
+                    excluded=0,
+                )
+                points.append(point)
             if points:
                 place = {"case": case.id, "stack": case.stack, "python": case.python}
                 cases.append(CasePoints(**place, points=tuple(points)))
@@ -231,17 +239,6 @@ def _points(pair: Pair) -> Iterator[AnchoredPoint]:
                 duets=len(pair.usable),
                 excluded=len(pair.all) - len(pair.usable),
             )
-
-
-def _count(count: Instructions) -> AnchoredPoint:
-    return AnchoredPoint(
-        metric=INSTRUCTIONS,
-        ratio=round(count.head / count.base, 7),
-        se=round(count.spread * RANGE, 7),
-        anchor=round(count.base),
-        duets=1,
-        excluded=0,
-    )
 
 
 def measure(

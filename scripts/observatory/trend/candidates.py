@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, product
-from typing import Any, Final
+from typing import Final
 
 from duetbench.core.comparison import INSTRUCTIONS, differences
 from duetbench.core.comparison import row as metric_row
@@ -97,7 +97,6 @@ def steps(table: Table) -> Iterator[tuple[Step, range]]:
                 strength=abs(rise.height) / rise.error,
                 before_run=files[before].id,
                 after_run=files[after].id,
-                when=datetime.fromtimestamp(files[after].time, UTC),
                 nights=(rise.left.size, rise.right.size),
             )
             # Nights between the two levels may have failed: the step was at any of them.
@@ -123,8 +122,7 @@ def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int],
 
 
 def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterable[Step]) -> Change:
-    first, place = min(nights), max(nights)
-    sides = (*reversed(table.files[:first]), table.files[place])
+    sides = (*reversed(table.files[: min(nights)]), table.files[max(nights)])
     (base, before), *_, (head, after) = (
         (night, lock) for night in sides if (lock := night.stack(stack))
     )
@@ -133,6 +131,8 @@ def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterab
         StackState(stack=stack, digest=lock.digest, as_of=night.as_of)
         for night, lock in ((base, before), (head, after))
     ]
+    first, *more = sorted(cluster, key=lambda step: -step.strength)
+    low, high = first.within or (first.ratio, first.ratio)
     digest = cache.digest(table.machine.id, *(state.digest for state in states))
     return Change(
         status="candidate",
@@ -146,19 +146,13 @@ def _candidate(table: Table, stack: str, nights: frozenset[int], cluster: Iterab
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, before.packages, after.packages),
-        **figures_of(cluster),
+        series=first.series,
+        others=tuple(dict.fromkeys(step.series for step in more)),
+        steps=(first, *more),
+        ratio=first.ratio,
+        low=low,
+        high=high,
     )
-
-
-def figures_of(steps: Iterable[Step]) -> dict[str, Any]:
-    """Fields of a candidate by its steps, strongest first: the first gives series and figures."""
-    first, *more = steps = sorted(steps, key=lambda step: -step.strength)
-    low, high = first.within or (first.ratio, first.ratio)
-    return {
-        "steps": tuple(steps), "series": first.series,
-        "others": tuple(dict.fromkeys(step.series for step in more)),
-        "ratio": first.ratio, "low": low, "high": high,
-    }  # fmt: skip
 
 
 def _overlap(candidate: Change, judged: Change) -> bool:

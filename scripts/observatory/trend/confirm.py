@@ -110,7 +110,7 @@ def confirm(
         InterruptedRun: What was judged until then is kept.
         RecordError: A file cannot be written.
     """
-    search, log = resolve_name("observatory.trend.cause:search"), reporter.say
+    search, log = resolve_name("duetbench.judge.causes:search_locks"), reporter.say
     ends = clock() + seconds
     judged: list[Change] = []
     left: dict[str, str] = {}
@@ -132,8 +132,10 @@ def confirm(
         files.save(results, concluded)
         if concluded.status == "open" and not concluded.releases:
             try:
-                rest = max(0.0, began + share - clock())
-                cause = search(project, concluded, rest, reporter)
+                rest, series = max(0.0, began + share - clock()), concluded.series
+                sides, case = find_locks(project, concluded, reporter), glob.escape(series.case)
+                stack, metric = concluded.base.stack, series.metric
+                cause = search(project, stack, sides, case, rest, reporter, metric)
                 concluded = concluded.model_copy(update={"cause": cause})
             except (HistoryError, SetupError, UsageError) as problem:
                 log(f"{candidate.id}: its cause was not searched for: {problem}")
@@ -164,10 +166,9 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     ]
     if not confirmed:
         verdicts = sorted({finding.verdict for _, finding in judged})
-        verdict, note = Verdict.SAME, "The duets of the two stacks showed no change."
-        if verdicts != [Verdict.SAME]:
-            verdict, summary = Verdict.UNKNOWN, ", ".join(verdicts) or "no verdict on these series"
-            note = f"Result of the duets of the two stacks: {summary}."
+        verdict = Verdict.SAME if verdicts == [Verdict.SAME] else Verdict.UNKNOWN
+        summary = ", ".join(verdicts) or "no verdict on these series"
+        note = f"Result of the duets of the two stacks: {summary}."
         tries = {"tries": candidate.tries + 1, "evidence": comparison.id}
         update = {"status": "dismissed", "verdict": verdict, "note": note, **tries}
         return candidate.model_copy(update=update)
@@ -178,7 +179,6 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     )
     series, worse = main.series.judged, finding.verdict is Verdict.WORSE
     moved = dict.fromkeys(step.series.judged for step, _ in confirmed)
-    measured = {case.case.id for case in comparison.cases}
     shares = [
         Share(
             releases=(Release(package=only.package, version=only.head, previous=only.base),),
@@ -193,7 +193,6 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "status": "open" if worse else "closed",
             "series": series,
             "others": tuple(other for other in moved if other != series),
-            "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in measured),
             "steps": (),
             "tries": 0,
             "cause": Cause(shares=shares),

@@ -45,17 +45,13 @@ def build(root: Path, results: Path, output: Path) -> tuple[int, tuple[str, ...]
     pages = 0
     for kind in KINDS:
         for page in site.spare(f"pages of {kind.__name__}", partial(list[Page], kind(site)), []):
-            text = site.spare(page.title, page.make, "") or _missing(site, page)
+            if not (text := site.spare(page.title, page.make, "")):
+                why = partial(dict[str, str], reason=site.broken[-1])
+                text = site.page(page.address, page.title, "missing", why).make()
             file = addresses.file(page.address)
             _write(output, file, text.encode("utf-8", "replace"))
             pages += file.endswith(".html")
     return pages, site.problems
-
-
-def _missing(site: Site, page: Page) -> str:
-    """Make a page that says why another could not be made."""
-    reason = site.broken[-1]
-    return site.page(page.address, page.title, "missing", lambda: {"reason": reason}).make()
 
 
 def _empty(output: Path) -> None:

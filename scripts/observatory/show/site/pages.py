@@ -4,7 +4,7 @@ import glob
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -244,11 +244,5 @@ def _headings(index: Path) -> Iterator[tuple[str, str, str]]:
                 yield f"{heading} ({known['titles'][page]})", f"{address}#{anchor}", "docs"
 
 
-KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (
-    experiments,
-    cases,
-    sides,
-    releases,
-    front,
-)
+KINDS: Final = (experiments, cases, sides, releases, front)
 """Every kind of page; add the function of a new one here. The last one lists all failures."""
