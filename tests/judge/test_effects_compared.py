@@ -233,12 +233,11 @@ def test_both_sides_of_a_repository_are_compared(
     assert same.same, same
     assert same.totals["sql"] == (2, 2)
     lazy = ITEMS.replace("def rows", "def once") + LAZY
-    for base, head, times in ((ITEMS, lazy, (2, 4)), (lazy, ITEMS, (4, 2))):
-        (actual,) = effects.observe(pairs(base, head)).effects.values()
-        assert actual.totals["sql"] == times
-        assert not actual.leaks
-        (answer,) = actual.answers  # by owner, and so in another order
-        assert answer.what.startswith("head answers $.items[1] = ")
+    (actual,) = effects.observe(pairs(ITEMS, lazy)).effects.values()
+    assert actual.totals["sql"] == (2, 4)
+    assert not actual.leaks
+    (answer,) = actual.answers  # by owner, and so in another order
+    assert answer.what.startswith("head answers $.items[1] = ")
     (actual,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = actual.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
@@ -270,7 +269,7 @@ def find():
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("fails", [pytest.param(True, marks=pytest.mark.thorough), False])
 def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     pairs: Callable[..., Sequence[BothSides]],
     tmp_path: Path,

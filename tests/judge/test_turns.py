@@ -6,52 +6,16 @@ from typing import Final
 
 import pytest
 
-from bench import declared, deployed
+from bench import deployed
 from comparing import judged
-from duetbench.app.testbed import SideCase, assemble
+from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet
 from duetbench.core.model import Expectation, Load, Verdict
 from duetbench.host import command
-from duetbench.judge import duet_loop, instruments
+from duetbench.judge import instruments
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
-from duetbench.load import duet, launch
-from duetbench.load.loads import duet_load
-from fake_sessions import SilentReporter
-from observatory.matrix.checkout import Checkout
 from repos import asgi, write
 from synthetic import make_case, make_endpoint
-
-
-@pytest.mark.thorough
-@pytest.mark.real
-@pytest.mark.usefixtures("state_home")
-@pytest.mark.parametrize("swapped", [False, True])
-def test_two_threads_serve_more_without_the_gil(
-    swapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Real servers that compute in two threads: with the GIL on one core, without it on both."""
-    monkeypatch.setattr(launch, "MOST_WINDOWS", 3)
-    monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
-    for module in (duet, instruments):
-        monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
-    gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
-    testbed = assemble(Checkout.here(), [gil, free], tmp_path / "logs")
-    loop = duet_loop.Loop(instruments.Real().duets, SilentReporter(), 1)
-    base, head = (free, gil) if swapped else (gil, free)
-    pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
-    gains, others = [0.0], [0.0]
-    while len(gains) < 4 and gains[-1] <= 1.2:
-        loop.launch([pair], 60)
-        actual = pair.all[-1]
-        assert not actual.failed, actual
-        assert actual.alone
-        gain = actual.head["throughput"] / actual.base["throughput"]
-        gains.append(gain if head is free else 1 / gain)
-        others.append(max(side.get("host_other", 0.0) for side in (actual.base, actual.head)))
-    if gains[-1] <= 1.2 and min(others[1:]) > 0.5:
-        pytest.skip("something else has had the second core all the time")
-    assert gains[-1] > 1.2
-
 
 APP: Final = """\
 import time
