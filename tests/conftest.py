@@ -25,6 +25,7 @@ from duetbench.app import workspace
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
+from duetbench.load import launch
 from fake_github import FakeGitHub, Step
 from tiny_index import Index, serving
 
@@ -214,6 +215,7 @@ def bench(call: Shell, checkout: Path, state_home: Path) -> Iterator[Bench]:
     token = str(folder / "marked")
     call.patch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
     call.patch.setenv("DUETBENCH_ROOT", str(checkout))
+    call.patch.setattr(launch, "WINDOW_SECONDS", 0.1)  # of a warm-up: nobody keeps the figures
     bench = Bench(call.capture, call.patch, checkout, folder, token)
     yield bench
     for process in bench.alive():  # none, unless the test has failed

@@ -133,21 +133,6 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
     assert f"Run {partial.id} (partial)\n" in bench.done("show", err.split()[-1])
 
 
-@pytest.mark.real
-def test_sigterm_leaves_no_process(bench: Bench) -> None:
-    """While a server does not get ready."""
-    process = bench.start("--profile", "published", "--select", "badapps/blocked")
-    try:
-        eventually("its server", lambda: bool(bench.sessions))
-        process.terminate()
-        out, err = process.communicate()
-    finally:
-        process.kill()
-    assert process.returncode == 143, out
-    assert err.startswith("observatory: interrupted by SIGTERM: 0 of 1 launches kept: "), err
-    assert (bench.alive(), bench.sessions) == ([], [])
-
-
 def test_signals_are_ignored_while_an_interrupted_command_cleans_up_and_not_after_it() -> None:
     """A second one changes nothing; whoever called the command gets the next."""
     handler, ignored = signal.getsignal(signal.SIGTERM), []

@@ -119,13 +119,6 @@ def test_the_night_of_a_fork_publishes_and_ends_nothing() -> None:
     assert publish["concurrency"]["group"] == f"publish${{{{ {own} }}}}"
 
 
-def test_every_workflow_is_described() -> None:
-    """The page's first table has a row for each of them, and for nothing else."""
-    page = (PROJECT / "docs" / "observatory" / "automation.md").read_text("utf-8")
-    described = re.findall(r"^\| `([\w.]+)` \|", page.partition("### ")[0], re.MULTILINE)
-    assert sorted(described) == sorted(WORKFLOWS)
-
-
 def test_actionlint_and_zizmor_find_nothing(tmp_path: Path) -> None:
     """Expressions, contexts, inputs, labels and cron lines are what GitHub takes them for."""
     shutil.copytree(GITHUB, tmp_path / ".github")

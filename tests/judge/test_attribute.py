@@ -77,7 +77,7 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
     assert heard.getvalue().count(f"which code it is was not found out: {sentence}") == 2
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.real
 @pytest.mark.skipif(counted.missing() is not None, reason=f"{counted.missing()}")
 def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Path) -> None:

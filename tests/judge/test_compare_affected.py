@@ -12,7 +12,6 @@ import pytest
 
 from bare import QUIET
 from bench import Bench
-from duetbench.app import stacks
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected
@@ -129,14 +128,6 @@ def test_packages_and_interpreters_affect_their_cases() -> None:
     covered = affected.cover(selected(diff, cases), diff, {ONE: frozenset()})
     assert covered is not None
     assert (covered.missed, covered.alone) == (("f in src/more.py",), False)
-
-
-def test_versions_are_those_of_a_lock_for_this_platform(tmp_path: Path) -> None:
-    """Also of what is locked by its address."""
-    lock = tmp_path / "lock.txt"
-    packages = ("a==1", "b @ file:///b-2-py3-none-any.whl", "c==3 ; sys_platform == 'win32'")
-    lock.write_text("".join(f"{line} --hash=sha256:{'0' * 64}\n" for line in packages))
-    assert stacks.read_lock("current", lock, "3.14.0").packages == {"a": "1", "b": "2"}
 
 
 def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:

@@ -131,20 +131,6 @@ def test_a_script_has_its_findings(
         assert (finding.base is None) == (subject == "throughput")  # two servers shared cores
 
 
-@pytest.mark.parametrize(
-    ("seconds", "slower"), [(90.0, 0.0), (90.0, 0.03), (300.0, 0.0), (1200.0, 0.03)]
-)
-def test_the_budget_is_kept(seconds: float, slower: float, tmp_path: Path) -> None:
-    fake = FakeInstruments(slower=dict.fromkeys(NAMES, slower))
-    actual = compared_by(fake, [busy(name) for name in NAMES], tmp_path, seconds)
-    assert actual.wall_seconds <= 1.1 * seconds
-    measured = {case.case.id for case in actual.cases if case.duets}
-    assert measured
-    judged = verdicts(actual)
-    assert judged.keys() == set(NAMES)
-    assert {judged[name] for name in judged.keys() - measured} <= {UNKNOWN}
-
-
 def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
     """In an order that is drawn; who has failed ends the launch for those behind it."""
     ours, other = NAMES[:3], APART[0]

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pprint import pformat
 from typing import Any
-from wsgiref.validate import validator
 
 import pytest
 
@@ -96,28 +95,6 @@ def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Drive)
     assert second == {**first, "path": "/orders", "raw_path": b"/orders", "query_string": b""}
     assert third == first
     assert requests == [{"type": "http.request", "body": b"7 of it", "more_body": False}] * 3
-
-
-def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
-    """The standard library's validator finds nothing wrong with environ, calls and closing."""
-    names = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_AUTHORIZATION", "CONTENT_TYPE")
-    requests: list[Any] = []
-
-    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
-        assert "HTTP_CONTENT_TYPE" not in environ
-        content = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 1)))
-        requests.append((*(environ.get(name) for name in names), content))
-        start_response("201 Created", [("Content-Type", "text/plain")])
-        return [b"one ", b"two"]
-
-    request = drivers.WsgiDriver(validator(app), ORDER)
-    expected = (201, [("Content-Type", "text/plain")], b"one two")
-    assert [request() for _ in range(3)] == [expected] * 3
-    # The bytes of é, as WSGI wants them.
-    first = ("POST", "/caf\xc3\xa9", "gift=1&x=%20", "Bearer 1", "a/b", b"7 of it")
-    assert requests == [first, ("POST", "/orders", "", *first[3:]), first]
-    assert drivers.WsgiDriver(validator(app), drivers.Ask("/"))() == expected
-    assert requests[-1] == ("GET", "/", "", None, None, b"")
 
 
 def test_an_asgi_answer_is_put_together_and_a_broken_one_is_an_error(drive: Drive) -> None:

@@ -44,7 +44,6 @@ def test_workers_and_cores(bench: Bench, servers: list[Session]) -> None:
         return real(self)
 
     bench.patch.setattr(oha.Generation, "over", over)
-    bench.patch.setattr(launch, "WINDOW_SECONDS", 0.1)  # nobody keeps the figures
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
     how = {"workers": 2, "server": "granian", "endpoint": quiet, "load": duet_load(case, 1)}
@@ -99,20 +98,6 @@ def execute(results: Path, missing: Mapping[str, str], progress: Mock) -> Run:
         perform=lambda case: ok(case.id, 0, {"throughput": 40}),
         results=results, progress=progress, missing=missing,
     )  # fmt: skip
-
-
-def test_the_order_is_random_and_can_be_repeated() -> None:
-    """One seed, one order; rounds of every case differ from each other, and seeds too."""
-    cases = tuple(make_case(f"experiment/e{number}") for number in range(20))
-
-    def order(seed: int) -> list[list[str]]:
-        steps = runner.launch_order(make_plan(3, seed, cases))
-        return [[case.id for case, _ in steps[20 * r : 20 * r + 20]] for r in range(3)]
-
-    assert order(1) == order(1)
-    assert order(1) != order(2)
-    assert len({tuple(round_) for round_ in order(1)}) == 3
-    assert all(sorted(round_) == sorted(case.id for case in cases) for round_ in order(1))
 
 
 def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from bare import QUIET
 from bench import Bench
 from duetbench.app import interpreters
 from duetbench.app.deployment import can_share, deploy_all, find_running
-from duetbench.app.interpreters import Environment, find_environment
+from duetbench.app.interpreters import Environment
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
@@ -127,21 +127,6 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
         write(shop, "pyproject.toml", _PYPROJECT.replace("six==1.17.0", asked))
         assert not usable()
         assert f".venv lacks {asked}, so that an environment is built" in capsys.readouterr().out
-
-
-def test_the_environment_that_was_entered_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    for name in (".venv", "entered"):
-        write(tmp_path, f"{name}/pyvenv.cfg", "")
-        write(tmp_path, f"{name}/bin/python", "")
-        (tmp_path / name / "bin/python").chmod(0o755)
-        environment = find_environment(tmp_path, tmp_path)
-        assert environment is not None
-        assert environment.executable == tmp_path / name / "bin/python"
-        assert environment.chosen
-        monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))
 
 
 def test_what_comes_first_on_the_search_path_is_linked(

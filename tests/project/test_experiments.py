@@ -59,23 +59,6 @@ def declared(profile: Profile) -> dict[str, Case]:
     return {case.id: case for case in all_cases(profile)}
 
 
-def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> None:
-    """Pairs move together, all other axes cross; formulas are resolved for each case."""
-    cases = load_text(tmp_path, GOOD).cases["quick"]
-    assert [case.id for case in cases] == [
-        f"naps/nap/py{python}/{load}/{pair}/wait0.2"
-        for python in ("3.14", "3.14t")
-        for load in ("closed", "paced")
-        for pair in ("w1/c16", "w2/c32")
-    ]
-    gil, free = cases[3], cases[5]
-    assert (gil.endpoint.floor, gil.slots, gil.endpoint.factory) == (0.4, 3, True)
-    assert gil.env == {"WAIT": "{tmp}/0.2/{port}"}  # what each launch fills in stays
-    assert (gil.load.connections, gil.load.rate, gil.load.duration) == (10, 16, 7)
-    assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
-    assert (free.load.duration, free.workers) == (2, 2)
-
-
 def test_each_mistake_names_file_key_found_and_allowed(tmp_path: Path) -> None:
     def mistaken(changes: str) -> str:
         text = GOOD

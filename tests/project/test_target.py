@@ -41,18 +41,6 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
-def test_options_win_over_keys(shop: Path) -> None:
-    wanted = target.of(shop, {"expect-status": 200, "server": None, "before": (), "workers": 2})
-    assert (wanted.app, wanted.expect_status, wanted.workers, wanted.server) == (
-        "shop.main:app", 200, 2, None,
-    )  # fmt: skip
-    assert wanted.requests == ("GET /items/7", 'POST /orders {"item": 7}')
-    assert target.of(shop, {"requests": ("GET /",)}).requests == ("GET /",)
-    for workers in (None, 2):
-        with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
-            target.of(shop.parent, {"workers": workers, "env": {}, "factory": False})
-
-
 @pytest.mark.parametrize(
     ("line", "name"),
     [
@@ -106,20 +94,6 @@ def test_what_is_asked_for_is_what_is_measured(shop: Path) -> None:
     documents = [case.model_dump(mode="json") for case in cases]
     assert_golden("answers/cases.json", json.dumps(documents, indent=1))
     assert (cases[0].ceiling, "secret" in str(documents)) == (12.5, False)
-
-
-def test_results_of_a_target_are_kept_out_of_its_repository(
-    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
-    folder = declarations.results_dir(shop)
-    assert folder.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
-    assert folder.parent.name.startswith("shop-")
-    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
-    assert declarations.results_dir(shop) == shop / "bench"
-    write(shop, "pyproject.toml", "[project]\n")
-    assert declarations.results_dir(shop) == folder
 
 
 @pytest.fixture

@@ -92,17 +92,6 @@ def test_runs_of_a_machine_count_together_and_a_slow_day_of_both_sides_is_no_sca
     assert answer.ours.n == 8
 
 
-def test_one_launch_scatters_as_its_kin_do() -> None:
-    """Kin: logs ±0.02 of three each, squares 4 · 0.0004; of a pair √(2 · 0.0016 / 4) = 0.02828."""
-    single = {GIL: [5.0], FREE: [11.0]}
-    alone = said(runs=[run(single)])
-    assert (alone.verdict, alone.ours and alone.ours.ends) == ("not decided", None)
-    kin = {f"{name}/other": (0.98020, 1.0, 1.02020) for name in (GIL, FREE)}
-    answer = said(runs=[run({**single, **kin})])
-    assert ends(answer) == pytest.approx((2.0339, 2.3797), rel=1e-4)  # t of 4 is 2.776
-    assert answer.reason == "11.0/s against 5.00/s, measured once, with the scatter of its kin"
-
-
 def test_what_was_not_measured_is_never_claimed() -> None:
     wrong = synthetic.failed(FREE, 0, FlagName.NOT_READY, "10 s")
     failed = CaseResult(case=synthetic.make_case(FREE), launches=(wrong,))

@@ -52,31 +52,6 @@ def test_pages_read_as_they_did(texts: Mapping[str, str]) -> None:
     assert_golden("site.txt", "\n\n".join(parts))
 
 
-@pytest.mark.parametrize(
-    ("address", "sentence"),
-    [
-        # 2.228 standard errors of 1 % (ten degrees of freedom).
-        (addresses.case(JSON), "1.250 × ±2.3 %"),
-        (addresses.case(JSON), '"high": [1.0225, 1.0225, 1.2782]'),
-        # Two of them, 2.228 · √2 · 1 % = 3.15 % of 1.25.
-        ("", "Compared with 1 Nov 2026: +25 % (21…29 %)"),
-        # 100 µs of the anchor times 1.2.
-        (FASTAPI, "100 µs 0.10.0 → 120 µs 0.11.0"),
-        # 1.2 and 1.1 are levels above what 2.228 · 0.4 and 2 % exclude.
-        (FASTAPI, "2 of 2 cases moved"),
-        (FASTAPI, "How sure: 5 measurements"),
-        # Of granian, fastapi 0.10.2 and the unknown release; uvicorn's gain and orjson are not.
-        ("", "3 slowdowns still there"),
-        (addresses.case(FREE), "2026-11-02 02-backfill-machine-2c-1 — no wheel"),
-        ("sides/", "10 % more memory , 2.1 % more CPU 21 Nov 2026"),
-    ],
-)
-def test_figures_are_those_worked_out_by_hand(
-    texts: Mapping[str, str], address: str, sentence: str
-) -> None:
-    assert sentence in sites.document(texts[address]).text
-
-
 def test_changes_lead_to_their_stories_and_evidence(texts: Mapping[str, str]) -> None:
     story = f"{addresses.case(ALONE)}#20261117-current-0"
     assert f"../{story}" in sites.document(texts[addresses.PACKAGES]).links

@@ -338,15 +338,6 @@ def test_levels_are_weighted_means_without_outliers() -> None:
     assert fit([0.7], [2**-6]) == [Piece(0, 1, 0.7, 2**-6)]
 
 
-def test_equal_locks_have_no_steps() -> None:
-    """Twelve points; of sixty one series in a hundred at most."""
-    source = np.random.default_rng(11)
-    for points, most in ((12, 0), (60, 1)):
-        actual = [fit(source.normal(0, 0.004, points).tolist(), [0.004] * points)
-                 for _ in range(100)]  # fmt: skip
-        assert sum(len(pieces) - 1 for pieces in actual) <= most
-
-
 def test_counts_step_at_their_first_point() -> None:
     """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points."""
     figures = {"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}
