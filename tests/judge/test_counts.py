@@ -8,6 +8,7 @@ from duetbench.core.model import Verdict
 from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
 from duetbench.report.changes import ends
+from goldens import assert_said, uncommented
 
 
 @pytest.mark.parametrize(
@@ -32,54 +33,34 @@ def test_a_count_is_judged_with_a_fixed_resolution(
     assert figures == pytest.approx((ratio, ratio / 1.001, ratio * 1.001, 0.003))
 
 
-@pytest.mark.parametrize(
-    ("base", "head", "verdict", "interval"),
-    [
-        # The same code grows alike on both sides: rounds of one differ by 0.7 %, and this is all.
-        ((1e5, 1.004e5, 1.007e5), (1e5, 1.004e5, 1.007e5), Verdict.SAME, "−0.1…+0.1 %"),
-        ((3e5, 3e5, 3e5), (2.007e5, 2.007e5, 2.007e5), Verdict.BETTER, "−33.2…−33.0 %"),
-        ((1e5, 1e5, 1e5), (2.5e5, 2.5e5, 2.5e5), Verdict.WORSE, "2.50…2.50×"),
-        # Differences 0, 0.04 and −0.04 %: t of 2 degrees is 4.30, so ±0.0994 %: below 0.1 %.
-        ((1e5, 1e5, 1e5), (1e5, 1.0004e5, 0.9996e5), Verdict.SAME, "−0.1…+0.1 %"),
-        # Differences 0, 0.5 and −0.5 %: ±1.24 %, and five times that between processes.
-        ((1e5, 1e5, 1e5), (1e5, 1.005e5, 0.995e5), Verdict.UNKNOWN, "−5.9…+6.2 %"),
-        ((1e5, 1e5, 1e5), (1.1e5, 1.1044e5, 1.0956e5), Verdict.WORSE, "+4…+16 %"),
-        # What draws the same numbers on both sides is not exact for that.
-        ((1e5, 1.02e5, 1.04e5), (1e5, 1.02e5, 1.04e5), Verdict.UNKNOWN, "−3.8…+3.9 %"),
-    ],
-)
-def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
-    base: tuple[float, ...], head: tuple[float, ...], verdict: Verdict, interval: str
-) -> None:
-    for sides, sign in (((base, head), 1), ((head, base), -1)):
-        counts = counted._together(*sides)
-        actual = of_instructions("", counts, 0.02)
-        assert actual.verdict is (verdict if sign > 0 else swapped(verdict))
-        if sign > 0:
-            assert ends(actual.interval) == interval
+def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree() -> None:
+    def judge(rounds: str) -> str:
+        base, head = (tuple(map(float, side.split())) for side in uncommented(rounds).split(" | "))
+        actual = of_instructions("", counted._together(base, head), 0.02)
+        back = of_instructions("", counted._together(head, base), 0.02)
+        assert back.verdict is swapped(actual.verdict)
+        return f"{actual.verdict}, {ends(actual.interval)}"
+
+    assert_said("counts", judge)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "spread", "verdict", "half"),
-    [
-        ((1.02,), 0.0005, Verdict.WORSE, 0.001),  # rounds that are alike know no layouts
-        ((1.02,), 0.0020, Verdict.UNKNOWN, 0.04),
-        ((1.25,), 0.0020, Verdict.WORSE, 0.04),
-        ((1.00,), 0.0020, Verdict.SAME, 0.001),
-        ((1.03, 1.03, 1.03), 0.0020, Verdict.WORSE, 0.001),
-        # 2.4 and 0.7 % and none: by hand a standard deviation of 0.0122, times 4.30 / √3.
-        ((1.00, 1.007, 1.024), 0.0020, Verdict.UNKNOWN, 0.0303),
-    ],
-)
-def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change(
-    ratios: tuple[float, ...], spread: float, verdict: Verdict, half: float
-) -> None:
-    for step in (1, -1):
-        sides = [(1e6, 1e6 * ratio)[::step] for ratio in ratios]
-        counts = [Instructions(base=b, head=h, spread=spread, scatter=1e-4) for b, h in sides]
-        actual = of_instructions("", counted.in_layouts(counts), 0.01)
-        assert actual.verdict is (verdict if step > 0 else swapped(verdict))
-        assert counted.in_layouts(counts).error == pytest.approx(half, rel=0.01)
+def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change() -> None:
+    """The ratios of some layouts, and by how much rounds differ."""
+
+    def judge(layouts: str) -> str:
+        ratios, _, spread = uncommented(layouts).partition(" | ")
+        verdicts = []
+        for step in (1, -1):
+            sides = [(1e6, 1e6 * float(ratio))[::step] for ratio in ratios.split()]
+            counts = [
+                Instructions(base=b, head=h, spread=float(spread), scatter=1e-4) for b, h in sides
+            ]
+            joined = counted.in_layouts(counts)
+            verdicts.append(of_instructions("", joined, 0.01).verdict)
+        assert verdicts[1] is swapped(verdicts[0])
+        return f"{verdicts[0]}, ±{100 * joined.error:.2f} %"
+
+    assert_said("layouts", judge)
 
 
 @pytest.mark.parametrize(

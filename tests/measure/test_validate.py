@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Expectation, Load
 from duetbench.load.validity import Facts, judge
-from goldens import DATA, assert_said
+from goldens import DATA, assert_said, uncommented
 from synthetic import make_case
 
 LOADS: Final = {
@@ -61,7 +61,7 @@ def test_a_fault_raises_its_flag_alone_and_what_lies_within_its_limit_none() -> 
     """Of a closed loop, or another `load`; `taking`: so many seconds for each request."""
 
     def flags(text: str) -> str:
-        given = json.loads(re.sub("^#.*\n", "", text))
+        given = json.loads(uncommented(text))
         load, own = given.pop("load", "closed"), given.pop("case", {})
         floor = given.pop("floor", 0.01 if load == "closed" else 0.0)
         return "; ".join(

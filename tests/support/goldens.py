@@ -24,6 +24,11 @@ def record(name: str) -> dict[str, Any]:
     return fields
 
 
+def uncommented(text: str) -> str:
+    """A text of a file of texts and words, without the remarks above it."""
+    return re.sub("^# .*\n", "", text, flags=re.MULTILINE)
+
+
 def assert_golden(name: str, text: str) -> None:
     """Compare a text with a file of `tests/data`; DUETBENCH_UPDATE=1 writes the file instead."""
     path = DATA / name
