@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -67,27 +66,6 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
     assert bench("run", "--app", "shop.app:app", "--wait", "soon").code == 2
 
 
-SPELLED: Final = [
-    *(("--app", "a.b:c"), ("--path", "/x?q=1 2&r"), ("--request", "POST /y 'a b'")),
-    *(("--header", "accept: text/html; q=0.5"), ("--login", "POST /in @in.json")),
-    *(("--env", "SHOP_DB"), ("--env-file", "conf/shop.env"), ("--copy-database", "SHOP_DB")),
-    ("--before", "rm -f 'a b' && $X"),
-    *(("--with", word) for word in (
-        "factory", "interface=wsgi", "token=access_token", "expect-status=201", "server=granian",
-        "workers=3", "threads=3", "loop=uvloop", "arg=--no-access-log", "connections=3",
-        "rate=2.5", "after=rm -f 'a b'", "python=3.13", "packages=conf/shop.txt",
-        "ready-timeout=90s", "groups=web", "extras=web",
-    )),
-]  # fmt: skip
-"""Every option and word, with a value."""
-
-PRIVATE: Final = {
-    *("--login", "--env", "--env-file", "--copy-database", "--before", "--with after"),
-    *("--with packages", "--with groups", "--with extras"),
-}
-"""Options that read, run or install something, or have a secret."""
-
-
 def parse(line: str) -> Options:
     """The options of an application that a command has."""
     program, *words = shlex.split(line)
@@ -119,28 +97,27 @@ def test_what_starts_in_a_folder_is_imported_from_it(
     assert roots == [tmp_path / "hello", tmp_path]
 
 
-@pytest.mark.parametrize(("flag", "value"), SPELLED)
-def test_what_is_printed_repeats_an_option_or_names_it(
-    flag: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Named are those that reports must not have."""
+def test_what_is_printed_repeats_an_option_or_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option of an application and each word; named are those that reports must not have."""
     monkeypatch.setenv("SHOP_DB", "secret")
-    typed = parse(shlex.join(["duetbench", "compare", "--app", "a:b", flag, value]))
-    again, others = repetition(typed)
-    record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *again]))
-    record = record.model_copy(update={"budget_seconds": None})
-    for command in (rebuilt(record), why_command(record)):
-        assert command is not None
-        assert (parse(command) == typed) == (not others)
-        assert "secret" not in command
-    name = f"{flag} {value.partition('=')[0]}" if flag == "--with" else flag
-    assert others == (name if name in PRIVATE else "")
-    lacking = f"to repeat it, add {others} again: the command omits that"
-    assert left_out(typed) == ((lacking,) if others else ())
+    spelled = set[str]()
 
+    def printed(option: str) -> str:
+        typed = parse(f"duetbench compare --app a:b {option}")
+        again, others = repetition(typed)
+        record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *again]))
+        record = record.model_copy(update={"budget_seconds": None})
+        for command in (rebuilt(record), why_command(record)):
+            assert command is not None
+            assert (parse(command) == typed) == (not others)
+            assert "secret" not in command
+        lacking = f"to repeat it, add {others} again: the command omits that"
+        assert left_out(typed) == ((lacking,) if others else ())
+        flag, value = shlex.split(option)
+        spelled.add(value.partition("=")[0] if flag == "--with" else flag[2:])
+        return others or "repeated"
 
-def test_every_key_has_an_option_or_a_word() -> None:
-    spelled = {text.partition("=")[0] if flag == "--with" else flag[2:] for flag, text in SPELLED}
+    assert_said("options", printed)
     assert spelled == {*options.OPTIONS, *options.WORDS}
 
 

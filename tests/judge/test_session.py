@@ -4,6 +4,7 @@ The instruments measure nothing and turn a clock. What a script gives both sides
 arithmetic: of threads that compute at once, of an import that is a part of a start.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,6 +30,7 @@ from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Extent
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
+from goldens import assert_said, uncommented
 from synthetic import MACHINE, make_case, ok
 
 NAMES: Final = tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(16))
@@ -213,7 +215,6 @@ def test_what_one_request_does_may_be_all_that_is_asked(tmp_path: Path) -> None:
 
 COMPUTES: Final = {"endpoint_floor": 0.0, "endpoint_interface": "wsgi"}
 SHARED: Final = make_case("one/a", cores="shared", workers=2, slots=None, **COMPUTES)
-FEWER: Final = SHARED.load.model_copy(update={"connections": 16})
 
 
 def part(case: Case, name: str, cores: int) -> SideCase:
@@ -242,32 +243,20 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(ratio: float, tmp_pa
     assert "each side alone, by turns" in str(make_report(actual).lines)
 
 
-@pytest.mark.parametrize(
-    ("changes", "others", "cores", "alone"),
-    [
-        ({}, {}, 2, False),
-        ({"workers": 2}, {}, 2, True),
-        ({"workers": 2}, {}, 1, False),  # of one core both have the half
-        ({"threads": 8}, {}, 2, False),  # one computes at a time
-        ({"threads": 8, "python": "3.14t"}, {}, 2, True),
-        ({"threads": 8, "python": "3.14t"}, {}, 1, False),
-        ({"workers": 2, "endpoint_floor": 0.01}, {}, 2, False),
-        ({"cores": "shared", "workers": 2, "slots": None}, {}, 1, True),
-        ({"cores": "shared", "workers": 2, "slots": 1}, {}, 1, False),
-        # Unequal sides share no core equally: servers have threads of their own, too.
-        *(({}, other, 1, True) for other in (
-            {"workers": 2}, {"threads": 2}, {"load": FEWER}, {"server": "hypercorn"})),
-        ({"threads": 8}, {"python": "3.14t"}, 1, True),
-    ],
-)  # fmt: skip
-def test_what_computes_at_once_on_several_cores_is_launched_alone(
-    changes: dict[str, Any], others: dict[str, Any], cores: int, *, alone: bool
-) -> None:
-    made = {**COMPUTES, **changes}
-    item, other = (
-        part(make_case("one/a", **each), "head", cores) for each in (made, made | others)
-    )
-    assert Pair(item, other).alone is Pair(other, item).alone is alone
+def test_what_computes_at_once_on_several_cores_is_launched_alone() -> None:
+    """Fields of a case, what the other side has instead, and the server's cores."""
+
+    def measured(text: str) -> str:
+        given, others, cores = map(json.loads, uncommented(text).split(" | "))
+        item, other = (
+            part(make_case("one/a", **{**COMPUTES, **each}), "head", cores)
+            for each in (given, given | others)
+        )
+        alone = Pair(item, other).alone
+        assert Pair(other, item).alone is alone
+        return "alone" if alone else "together"
+
+    assert_said("alone", measured)
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:

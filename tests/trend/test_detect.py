@@ -1,12 +1,13 @@
 """Detection: levels and steps in series that were made up, judged by duets that measure nothing."""
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from duetbench.host import files, result_files
 from duetbench.judge.duet_loop import Reporter
 from fake_github import Step
 from fake_sessions import SilentReporter
+from goldens import assert_said, uncommented
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName
@@ -278,53 +280,29 @@ def test_the_command_finds_and_hands_on(step: Step) -> None:
     assert "no candidate on this machine" in result.out
 
 
-E = 0.01
+def test_another_level_begins_where_it_is_worth_its_price() -> None:
+    """Points on one level and on another, a and b of them, are worth ab/(a + b) · (height/error)².
+
+    All have one error, or each its own; some may be `lone`. A price of 14 is that of 4 and 2 points
+    3.24 errors apart.
+    """
+    assert PRICE == 14
+
+    def begin(series: str) -> str:
+        given = json.loads(uncommented(series))
+        logs, errors = given["logs"], given["errors"]
+        lone = given.get("lone", 0)
+        starts = fit(
+            logs,
+            errors if isinstance(errors, list) else [errors] * len(logs),
+            lone=[place < lone for place in range(len(logs))],
+        )
+        return " ".join(str(piece.start) for piece in starts[1:]) or "one level"
+
+    assert_said("levels", begin)
 
 
-JUST: Final = math.sqrt(PRICE * (4 + 2) / (4 * 2))
-"""Height of a step that is worth its price, in standard errors: 3.24. Points on one level and
-points on another, a and b of them, are worth ab/(a + b) · (height/error)²."""
-
-TURNS: Final = [0.0, 10 * E] * 5  # ten levels cost nine prices, one in the middle 10 · 25
-MONTHS: Final = {"lone": [True] * 10}  # stacks a month apart: what they differ by is no scatter
-
-
-@pytest.mark.parametrize(
-    ("logs", "errors", "how", "starts"),
-    [
-        ([0.0] * 4 + [1.01 * JUST * E] * 2, E, {}, [4]),
-        ([0.0] * 4 + [0.99 * JUST * E] * 2, E, {}, []),
-        (TURNS, E, MONTHS, list(range(1, 10))),
-        # Of nights every second one were an outlier, or what neighbours differ by were scatter.
-        (TURNS, E, {}, []),
-        # Nights after months have outliers again.
-        ([0.0, 10 * E, *[0.0] * 8, 1.0], E, {"lone": [True] * 2 + [False] * 9}, [1, 2]),
-        # One far point is an outlier however far, two are a level; not where nothing scatters.
-        *(
-            (
-                [0.0] * 6 + [far] * points,
-                E,
-                {"lone": [lone] * (6 + points)},
-                [6] * (lone or points > 1),
-            )
-            for far in (0.1, 10.0)
-            for points, lone in ((1, False), (2, False), (1, True))
-        ),
-        ([0.0] * 3 + [10.0] + [0.0] * 3, E, {}, []),
-        # 5 % with errors of 1 % are worth 10/7 · 25 = 36, with errors of 3 % 10/47 · 25 = 5.
-        ([0.0] * 5 + [0.05] * 2, E, {}, [5]),
-        ([0.0] * 5 + [0.05] * 2, [E] * 5 + [3 * E] * 2, {}, []),
-        # Points of ±2 % say that they scatter, though their errors say 0.1 %; seven are few.
-        ([0.02, -0.02] * 4, 0.001, {}, []),
-        ([0.02] * 3 + [-0.02] * 4, 0.001, {}, [3]),
-        ([0.0] * 12, 0.0, {}, []),
-    ],
-)
-def test_another_level_begins_where_it_is_worth_its_price(
-    logs: list[float], errors: float | list[float], how: dict[str, Any], starts: list[int]
-) -> None:
-    every = errors if isinstance(errors, list) else [errors] * len(logs)
-    assert [piece.start for piece in fit(logs, every, **how)][1:] == starts
+E: Final = 0.01
 
 
 def test_levels_are_weighted_means_without_outliers() -> None:
