@@ -5,17 +5,17 @@ arithmetic: of threads that compute at once, of an import that is a part of a st
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import FAILURE, INSTRUCTIONS, Comparison, Duet, Finding
+from duetbench.core.comparison import INSTRUCTIONS, Comparison, Duet, Finding
 from duetbench.core.effects import Effects
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import Case, Flag, Launch, Verdict
@@ -60,77 +60,60 @@ def saved(folder: Path) -> Comparison:
     return Comparison.model_validate_json(path.read_bytes())
 
 
-@pytest.mark.parametrize(
-    ("script", "names", "how", "subject", "expected", "code", "note"),
-    [
-        ({}, NAMES[:4], {}, CPU, dict.fromkeys(NAMES[:4], SAME), 0, ""),
-        ({"slower": {ONE: 0.03}}, NAMES[:3], {}, CPU,
-         {**dict.fromkeys(NAMES[:3], SAME), ONE: WORSE}, 1, ""),
-        ({"slower": {ONE: 0.03}}, NAMES[:1], {}, "throughput", {ONE: WORSE}, 1, ""),
-        ({"slower": {ONE: -0.03}}, NAMES[:1], {}, CPU, {ONE: BETTER}, 0, ""),
-        # What instructions cost is decided by duets; what cannot be counted has these all the same.
-        *(({"slower": {ONE: grown}}, NAMES[:2], {"seconds": 500.0}, INSTRUCTIONS,
-           {ONE: Verdict.DIFFERENT, TWO: SAME}, int(grown > 0), "") for grown in (0.25, -0.25)),
-        ({"uncounted": "it hung"}, NAMES[:1], {}, INSTRUCTIONS, {ONE: UNKNOWN}, 0,
-         f"{ONE}: instructions not counted: it hung"),
-        ({}, NAMES[:1], {"seen": Observations(endless={ONE: "it did not end"})}, INSTRUCTIONS,
-         {ONE: UNKNOWN}, 0, ""),
-        # By hand: a count takes 15 s, and no other begins in half of 25 s; nor do duets, of 11.
-        ({}, NAMES[:2], {"seconds": 25.0}, INSTRUCTIONS, {ONE: SAME, TWO: UNKNOWN}, 3, ""),
-        # A budget without time for three duets, of 3.65 s each, is not spent.
-        ({}, NAMES[:1], {"seconds": 5.0}, CPU, {ONE: UNKNOWN}, 3, ""),
-        # Whoever cannot be measured leaves the time to the others.
-        ({"failing": frozenset(APART[:1])}, APART[:3], {"seconds": 120.0}, FAILURE,
-         {APART[0]: WORSE}, 1, ""),
-        ({"failing": frozenset(APART[:1]), "failure": endless("GET /x", 2, 3_000)}, APART[:3],
-         {"seconds": 120.0}, FAILURE, {APART[0]: WORSE}, 1, ""),
-        # Counts alone start no server; 2 % is a rise that somebody acts on.
-        *(({"slower": {ONE: grown}}, NAMES[:2], {"seconds": 60.0, "only": "counts"}, INSTRUCTIONS,
-           {ONE: verdict, TWO: SAME}, int(grown == 0.03), "")
-          for grown, verdict in ((0.03, WORSE), (0.01, SAME), (0.0, SAME), (-0.03, BETTER))),
-        # What is counted for one is known for the other, of which head would be the same.
-        ({"slower": {CODE[0]: 0.03}}, CODE, {"only": "counts"}, INSTRUCTIONS,
-         dict(zip(CODE, (WORSE, WORSE, SAME, SAME), strict=True)), 1, ""),
-        ({"slower": {ONE: 0.03}}, NAMES[:1], {"only": "effects"}, CPU, {}, 3, ""),
-    ],
-)  # fmt: skip
-def test_a_script_has_its_findings(
-    script: dict[str, Any],
-    names: Sequence[str],
-    how: dict[str, Any],
-    subject: str,
-    expected: Mapping[str, Verdict],
-    code: int,
-    note: str,
-    tmp_path: Path,
+def test_a_script_has_its_findings(tmp_path: Path) -> None:
+    """How much slower head is in each case, what else goes wrong, and how long it may take."""
+
+    def judge(text: str) -> str:
+        script = json.loads(uncommented(text))
+        names = {"apart": APART[:3], "code": CODE}.get(script["cases"]) or NAMES[: script["cases"]]
+        subject, slower = script.get("subject", CPU), dict(zip(names, script["slower"]))  # noqa: B905
+        failing, endless_ = names[: script.get("failing", 0)], script.get("endless")
+        fake = FakeInstruments(
+            slower=slower, failing=frozenset(failing), uncounted=script.get("uncounted", ""),
+            failure=endless("GET /x", 2, 3_000) if endless_ == "each" else "one after another",
+        )  # fmt: skip
+        seen = Observations(endless={ONE: "it did not end"} if endless_ == "in process" else {})
+        folder, reporter = tmp_path / str(hash(text)), SilentReporter()
+        actual = compared_by(
+            fake, [busy(name) for name in names], folder, script.get("seconds"), reporter,
+            script.get("only", ""), seen=seen,
+        )  # fmt: skip
+        check(actual, fake, reporter, names)
+        assert saved(folder) == actual
+        known = verdicts(actual, subject)
+        for name in known.keys() & slower:
+            finding, grown = on(actual, name, subject), 1 + slower[name]
+            truth = 1 / grown if subject == "throughput" else grown
+            assert finding.ratio is None or (finding.low or 9) <= truth <= (finding.high or 0)
+            assert finding.ratio is None or (finding.base is None) == (subject == "throughput")
+        words = " ".join(known.get(name, "-") for name in names)
+        uncounted = [note for note in reporter.notes if "not counted" in note]
+        return "; ".join((f"exit code {exit_code(actual)}: {words}", *uncounted))
+
+    assert_said("scripts", judge)
+
+
+def check(
+    actual: Comparison, fake: FakeInstruments, reporter: SilentReporter, names: Sequence[str]
 ) -> None:
-    fake, sentence = FakeInstruments(**script), SilentReporter()
-    cases, how = [busy(name) for name in names], {"seconds": None, **how}
-    actual = compared_by(fake, cases, tmp_path, reporter=sentence, **how)
-    assert (verdicts(actual, subject), exit_code(actual)) == (expected, code)
-    assert not note or note in sentence.notes
-    # What holds for all.
+    """What holds for all comparisons."""
     assert (actual.status, actual.planned, actual.untouched) == ("complete", len(names), 2)
-    assert (saved(tmp_path), sentence.ended) == (actual, 1)
-    assert {*actual.notes} <= {*sentence.notes}
+    assert reporter.ended == 1
+    assert {*actual.notes} <= {*reporter.notes}
     assert actual.wall_seconds <= 1.1 * (actual.budget_seconds or 1e9)
-    assert [duet.order for duet in sentence.duets] == list(range(len(fake.duet_log)))
+    assert [duet.order for duet in reporter.duets] == list(range(len(fake.duet_log)))
     for name in names:  # sides are swapped
         first = [head_first for case, head_first in fake.duet_log if case == name]
         assert all(item != other for item, other in pairwise(first))
-    if how.get("only"):
-        assert (fake.duet_log, actual.counts_only) == ([], True)
+    if actual.counts_only:
+        assert fake.duet_log == []
         assert {finding.subject for finding in actual.findings} <= {INSTRUCTIONS}
     for case in actual.cases:
-        assert case.duets == () or len(case.duets) >= 3 or case.case.id in fake.failing
+        few = len(names) > 4 or case.case.id in fake.failing
+        assert case.duets == () or len(case.duets) >= 3 or few
         if case.case.id in fake.failing:
             assert len(case.duets) == 1 + (fake.failure == "one after another")
             assert case.case.id not in verdicts(actual)
-    if ratio := on(actual, ONE, subject).ratio if ONE in expected else None:
-        finding, grown = on(actual, ONE, subject), 1 + fake.slower.get(ONE, 0.0)
-        truth = 1 / grown if subject == "throughput" else grown
-        assert (finding.low or 9) <= truth <= (finding.high or 0), ratio
-        assert (finding.base is None) == (subject == "throughput")  # two servers shared cores
 
 
 def test_cases_of_one_server_share_its_launches(tmp_path: Path) -> None:
