@@ -30,19 +30,6 @@ REACH: Final = {"run": (47, 5_245), "compare": (68, 8_514)}
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""
 
-CAPABILITIES: Final = {
-    "why": (
-        "duetbench.judge.attribute",
-        "duetbench.counts.ranking",
-        "duetbench.counts.profiling",
-        "duetbench.cli.why",
-    ),
-    "bisect": ("duetbench.judge.bisection", "duetbench.judge.causes", "duetbench.cli.bisect"),
-    "backfill": ("observatory.trend.backfill", "observatory.cli.anchor"),
-    "asv": ("observatory.measure.asv_plugin", "observatory.cli.inprocess"),
-}
-"""What could be deleted: its modules, the last one its verb's."""
-
 
 @cache
 def _graph() -> grimp.ImportGraph:
@@ -125,15 +112,6 @@ def test_no_chain_of_imports_is_longer_than_a_reader_can_follow() -> None:
 
     longest = max(_graph().modules, key=measure)
     assert depth[longest] <= CHAIN, longest
-
-
-@pytest.mark.parametrize("capability", CAPABILITIES)
-def test_a_capability_can_be_deleted(capability: str) -> None:
-    """Only its own modules and the Python API import them: the verb's row goes with them."""
-    gone = set(CAPABILITIES[capability])
-    gone |= {below for item in gone for below in _graph().find_descendants(item)}
-    users = {user for item in gone for user in _graph().find_modules_that_directly_import(item)}
-    assert users - {"duetbench.api"} <= gone
 
 
 _QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")

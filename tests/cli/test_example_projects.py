@@ -121,31 +121,6 @@ def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     assert not git(root, "status", "--porcelain")
 
 
-@pytest.mark.thorough
-def test_two_commits_that_do_different_things_are_both_named(bench: Bench) -> None:
-    """One opens a file, the other makes 600 calls, the rest nothing, and one of those fails."""
-    root = laid_out(bench, "bare")
-    steps = {
-        "Read": "    with open(__file__):\n        pass\n",
-        "Call": "    for _ in range(600):\n        one()\n",
-    }
-    source = (root / "bare.py").read_text("utf-8") + "\n\ndef one() -> None:\n    pass\n"
-    subjects = ["Read", "Fail", "A", "Call", "B"]
-    for subject in subjects:
-        source = source.replace("    token = f", f"{steps.get(subject, '')}    token = f")
-        source += f"\n# {subject}\n"
-        fault = "raise SystemExit('no')\n" * (subject == "Fail")
-        (root / "bare.py").write_text(source + fault, "utf-8")
-        commit(root, subject)
-    app = f"--app bare:app --env BARE_TOKEN={SECRET} --path /nothing --with expect-status=401"
-    out = bench.done("bisect", f"HEAD~{len(subjects)}", "HEAD", *shlex.split(app))
-    named = [line for line in out.splitlines() if "→" in line]
-    done = ("Call", "function calls "), ("Read", "files opened 0 → 1")
-    for line, (subject, what) in zip(named, done, strict=True):
-        assert f" {subject}: " in line, out
-        assert what in line, out
-
-
 @pytest.mark.long
 def test_the_tutorial_finds_what_it_says(bench: Bench) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""

@@ -10,18 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from acting import (
-    SMALL,
-    TOKEN,
-    Outcome,
-    actionlint,
-    load,
-    need,
-    publish,
-    set_stage,
-    theatre,
-    zizmor,
-)
+import acting
 from bench import PROJECT
 from duetbench.cli import init
 from duetbench.core.errors import HistoryError
@@ -51,8 +40,8 @@ def test_a_night_and_what_is_published_of_it(
 
     One case is tried, and nothing inside the process.
     """
-    need("act")
-    with set_stage(tmp_path, monkeypatch) as (stage, index):
+    acting.need("act")
+    with acting.set_stage(tmp_path, monkeypatch) as (stage, index):
         history = tmp_path / "history"  # which begins with a change by granian 2.8.7
         subprocess.run(["git", "clone", "--quiet", stage.remote, history], check=True)
         git(history, "switch", "--quiet", "--orphan", "gh-pages")
@@ -110,8 +99,8 @@ APP = "apps/short/short.py"
 @pytest.mark.real
 def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One comment: a placeholder, then the report; where nothing comes of it, the reason."""
-    need("act")
-    with set_stage(tmp_path, monkeypatch) as (stage, _):
+    acting.need("act")
+    with acting.set_stage(tmp_path, monkeypatch) as (stage, _):
         stage.github.permit("maintainer", "write")
         fork = tmp_path / "fork"
         subprocess.run(["git", "clone", "--quiet", stage.remote, fork], check=True)
@@ -229,12 +218,12 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
     for name, text in result.items():
         write(tmp_path, f".github/workflows/{name}", text)
-    assert actionlint(tmp_path).stdout == ""
-    outcome = zizmor(tmp_path, "regular")
+    assert acting.actionlint(tmp_path).stdout == ""
+    outcome = acting.zizmor(tmp_path, "regular")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert {*result} == {"duetbench.yml", "duetbench-comment.yml"}
     for name, text in result.items():
-        document = load(text)
+        document = acting.load(text)
         for job in document["jobs"].values():
             measures = any(f"{OURS}@" in step.get("uses", "") for step in job["steps"])
             # Others' code reaches all that its job has, and whatever its workflow's run has later.
@@ -248,15 +237,15 @@ def test_the_workflows_that_init_writes_are_those_of_the_page(tmp_path: Path) ->
     made = init.workflows(Path("backend"))
     for name, text in made.items():
         write(tmp_path, f".github/workflows/{name}", text)
-    assert actionlint(tmp_path).stdout == ""
+    assert acting.actionlint(tmp_path).stdout == ""
     page = examples("main")
     for name in made:
-        ours, theirs = load(made[name]), load(page[name])
+        ours, theirs = acting.load(made[name]), acting.load(page[name])
         assert ours["on"] == theirs["on"]
         assert {*ours["jobs"]} == {*theirs["jobs"]}
         for job, parts in ours["jobs"].items():
             assert parts["permissions"] == theirs["jobs"][job]["permissions"]
-    assert load(made["duetbench.yml"])["jobs"]["duetbench"]["steps"][-1]["with"] == {
+    assert acting.load(made["duetbench.yml"])["jobs"]["duetbench"]["steps"][-1]["with"] == {
         "root": "backend"
     }
 
@@ -266,7 +255,7 @@ def test_no_later_step_has_what_compared_code_could_take() -> None:
 
     Nor has one a token, and what it leaves for them (GITHUB_ENV, GITHUB_PATH) meets no shell.
     """
-    steps = load((PROJECT / "action.yml").read_text("utf-8"))["runs"]["steps"]
+    steps = acting.load((PROJECT / "action.yml").read_text("utf-8"))["runs"]["steps"]
     names = [step["name"] for step in steps]
     later = steps[names.index("Compare") :]
     assert [step["name"] for step in steps if "GITHUB_TOKEN" in str(step)] == ["Find both sides"]
@@ -276,7 +265,7 @@ def test_no_later_step_has_what_compared_code_could_take() -> None:
 
 def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> None:
     """With the default that it has."""
-    inputs = load((PROJECT / "action.yml").read_text("utf-8"))["inputs"]
+    inputs = acting.load((PROJECT / "action.yml").read_text("utf-8"))["inputs"]
     page = PAGE.read_text("utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| .* \| (.*?) ?\|$", page, re.MULTILINE)
     assert [name for name, _ in rows] == list(inputs)
@@ -298,18 +287,18 @@ def test_compared_code_leaves_nothing_for_who_writes(
 
     A shallow clone has neither side; little is measured.
     """
-    need("act")
+    acting.need("act")
     loot = tmp_path / "loot"
     loot.mkdir()
 
     def read(pattern: str) -> str:
         return "".join(file.read_text() for file in sorted(loot.glob(pattern)))
 
-    with theatre(tmp_path, monkeypatch) as (stage, _):
+    with acting.theatre(tmp_path, monkeypatch) as (stage, _):
         stage.variables["UV_PYTHON_INSTALL_DIR"] = str(stage.folder / "pythons")
         ours = stage.folder / "ours"
         shutil.copytree(PROJECT / ".github", ours / ".github")
-        for file in (PROJECT / "action.yml", SMALL / "Makefile"):
+        for file in (PROJECT / "action.yml", acting.SMALL / "Makefile"):
             shutil.copy(file, ours)
         revision = keep(ours)
         for name, text in examples(revision).items():
@@ -317,7 +306,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
             write(stage.tree, f".github/workflows/{name}", brief)
         write_all(stage.tree, SHOP)
         base = keep(stage.tree)
-        publish(stage.tree, stage.remote)
+        acting.publish(stage.tree, stage.remote)
         git(stage.tree, "switch", "--quiet", "--detach", "main")
         hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
         head = commit(stage.tree, "A change", **{"src/shop/main.py": hostile})
@@ -325,7 +314,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
         git(stage.tree, "switch", "--quiet", "main")
         stage.github.add_pull(PULL, head, base)["head"]["owner"] = "stranger"
 
-        def act(workflow: str, event: str, payload: dict[str, Any]) -> Outcome:
+        def act(workflow: str, event: str, payload: dict[str, Any]) -> acting.Outcome:
             return stage.act(workflow, event, payload, local={f"{OURS}@{revision}": ours})
 
         ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": "0" * 40, "ref": "main"}}
@@ -338,7 +327,7 @@ def test_compared_code_leaves_nothing_for_who_writes(
         assert "GITHUB_ENV=" in read("of-*")
         assert "[remote" in read("config")
         assert "GITHUB_ACTION=" in (later := read("later-*"))
-        assert TOKEN not in read("of-*") + read("config") + later
+        assert acting.TOKEN not in read("of-*") + read("config") + later
         artifacts = stage.folder / "artifacts" / str(measured.number)
         assert [place.name for place in artifacts.iterdir()] == ["duetbench"]
 
@@ -359,7 +348,7 @@ def test_a_checkout_of_another_user_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a job with `container:`; git itself plays the other owner. Once is enough."""
-    step = load((PROJECT / "action.yml").read_text("utf-8"))["runs"]["steps"][0]
+    step = acting.load((PROJECT / "action.yml").read_text("utf-8"))["runs"]["steps"][0]
     write(tmp_path, "ours/Makefile", "harness:\n")
     git(tmp_path, "init", "--quiet", "theirs")
     for name, value in {

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 from asv import util
-from asv.config import Config
-from asv.environment import iter_matrix
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from bench import Shell, execute
@@ -91,17 +89,6 @@ def repository(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Reposi
     git(root, "init", "--quiet", "--initial-branch", "main")
     commit(root, "pydantic", **{LOCKED: index.add("pydantic", "2.14.4", "2026-11-01")})
     return Repository(root, env)
-
-
-def test_the_matrix_has_all_that_is_declared_of_its_stacks() -> None:
-    conf = Config.load(str(ROOT / "asv.conf.json"))
-    combinations = {
-        (entry["python", None], entry["req", "stack"])
-        for entry in iter_matrix(conf.environment_type, conf.pythons, conf)
-    }
-    project = Checkout.here()
-    stacks = {stack for _, stack in combinations}
-    assert combinations == {(py, stack) for stack in stacks for py in project.pythons(stack)}
 
 
 @pytest.mark.real

@@ -80,24 +80,6 @@ def test_one_night_is_no_picture(tmp_path: Path) -> None:
     assert "A chart needs two nights." in page(site).text
 
 
-def test_it_says_what_to_type_as_the_readme_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the repository is not known, no address is made up."""
-    (tmp_path / "results").mkdir()
-    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    text = page(sites.gather_site(tmp_path)).text
-    assert "duetbench compare HEAD~1 \\ --app" in text
-    assert "uvx" not in text
-    monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/duetbench")
-    text = page(sites.gather_site(tmp_path)).text
-    output = re.search(r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", text)
-    assert output is not None
-    readme = (PROJECT / "README.md").read_text("utf-8")
-    assert output[1] == "uvx --from git+https://github.com/OWNER/duetbench"
-    assert f"$ duetbench {output[2]} {output[3]} " in readme
-
-
 def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:
     """The year of its picture, and the release that did most of it."""
     readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
