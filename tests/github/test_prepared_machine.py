@@ -1,5 +1,6 @@
 """A machine of one's own: its hook, what prepares it, and its units."""
 
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 from bare import Programs
 from bench import PROJECT, Ended, execute
+from goldens import assert_said, uncommented
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
@@ -35,7 +37,6 @@ def contents(root: Path) -> dict[str, tuple[int, bytes]]:
 # The hook.
 
 FILES: Final = "acme/duetbench/.github/workflows"
-PULL: Final = "refs/pull/7/merge"
 NIGHT: Final = {
     "GITHUB_SERVER_URL": "https://github.com",
     "GITHUB_REPOSITORY": "acme/duetbench",
@@ -100,35 +101,21 @@ def test_our_own_workflows_at_main_may_start(
     assert not (tmp_path / "killed-all").exists()
 
 
-EVENTS: Final = "event: expected schedule workflow_dispatch workflow_run, found"
-JOBS: Final[list[tuple[str, dict[str, str]]]] = [
-    # A fork's that names our label, and pull_request_target, which runs at main.
-    (f"{EVENTS} pull_request",
-     {"EVENT_NAME": "pull_request", "REF": PULL, "WORKFLOW_REF": f"{FILES}/ci.yml@{PULL}"}),
-    (f"{EVENTS} pull_request_target", {"EVENT_NAME": "pull_request_target"}),
-    ("ref: expected refs/heads/main, found refs/heads/mine",
-     {"REF": "refs/heads/mine", "WORKFLOW_REF": f"{FILES}/bench.yml@refs/heads/mine"}),
-    # Who took the name of a deleted repository.
-    ("repository_id: expected 4711, found 4712", {"REPOSITORY_ID": "4712"}),
-    (f"workflow: expected {FILES}/bench.yml@refs/heads/main {FILES}/nightly.yml",
-     {"WORKFLOW_REF": f"{FILES}/x.yml@refs/heads/main"}),
-    # A ref that acts on a log.
-    ("found x?::set-env name?A::b??0A???x???id?", {"REF": "x\n::set-env name=A::b\r%0A##[x]$(id)"}),
-    *(("found nothing", {name.removeprefix("GITHUB_"): ""}) for name in NIGHT),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("reason", "changed"), JOBS)
-def test_any_other_job_ends_before_its_next_step(
-    begin: Begin, tmp_path: Path, reason: str, changed: dict[str, str]
-) -> None:
+def test_any_other_job_ends_before_its_next_step(begin: Begin, tmp_path: Path) -> None:
     """The log, what the runner shows of its process, and the journal have one line: the reason."""
-    job = begin(**{f"GITHUB_{name}": value for name, value in changed.items()})
-    assert job.returncode == -signal.SIGKILL, job
-    for text in (job.stdout, job.stderr, (tmp_path / "journal").read_text()):
-        assert reason in text
-        assert (text.count("\n"), "\r" in text) == (1, False)
-    assert not {"next-step", "killed-all"} & {path.name for path in tmp_path.iterdir()}
+
+    def refuse(changed: str) -> str:
+        (tmp_path / "journal").unlink(missing_ok=True)
+        given = json.loads(uncommented(changed)).items()
+        job = begin(**{f"GITHUB_{name}": value for name, value in given})
+        assert job.returncode == -signal.SIGKILL, job
+        texts = {job.stdout, job.stderr, (tmp_path / "journal").read_text()}
+        assert all((text.count("\n"), "\r" in text) == (1, False) for text in texts)
+        assert not {"next-step", "killed-all"} & {path.name for path in tmp_path.iterdir()}
+        shown = {text.strip().rpartition("]")[2].partition(": ")[2] for text in texts}
+        return " | ".join(sorted(shown))
+
+    assert_said("jobs", refuse)
 
 
 @pytest.mark.parametrize("text", [None, "ref='refs/heads/main'", "repository='a"])

@@ -29,9 +29,8 @@ from repos import SHOP, commit, prepared, work_in
 def reply(sent: Any) -> Any:
     """An answer with a body: JSON, a `text`, or bytes; compressed, or with other headers."""
     given = dict(sent) if isinstance(sent, dict) and {"json", "text"} & {*sent} else {"json": sent}
-    body = (
-        given["text"].encode("latin-1") if "text" in given else json.dumps(given["json"]).encode()
-    )
+    text = given["text"] if "text" in given else json.dumps(given["json"])
+    body = text.encode("latin-1")
     headers = {"content-type": given.get("kind", "application/json"), **given.get("headers", {})}
     if packed := given.get("packed"):
         headers["content-encoding"] = packed.replace("bare", "deflate")
@@ -49,10 +48,8 @@ def test_answers_are_compared_as_their_reader_gets_them() -> None:
     """The answers of base and of head, each once or more often; swapped they differ as well."""
 
     def compare(text: str) -> str:
-        each = map(json.loads, uncommented(text).splitlines())
-        base, head = (
-            [reply(sent) for sent in side * (2 if len(side) == 1 else 1)] for side in each
-        )
+        sides = map(json.loads, uncommented(text).splitlines())
+        base, head = ([*map(reply, side * (1 + (len(side) == 1)))] for side in sides)
         tracemalloc.start()
         actual, back = answers.difference(base, head), answers.difference(head, base)
         most = tracemalloc.get_traced_memory()[1]
