@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +16,9 @@ from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Verdict
 from duetbench.host import files
-from fake_github import BASE, BOT, HEAD, NEXT, TOKEN, Step, Table, zipped
+from fake_github import BASE, BOT, HEAD, NEXT, TOKEN, Step, zipped
 from foreign import comparison
+from goldens import assert_said, uncommented
 from observatory.github import requests
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -216,7 +218,11 @@ STRANGE: Final = "release/2.x#1?&%2e"
 
 
 @pytest.fixture(autouse=True)
-def people(step: Step) -> None:
+def _people(step: Step) -> None:
+    permit(step)
+
+
+def permit(step: Step) -> None:
     """Alice may write, Rita may read, and nobody else is known."""
     for login, permission in (("alice", "write"), ("ada", "admin"), ("rita", "read")):
         step.github.permit(login, permission)
@@ -253,60 +259,41 @@ def test_who_may_write_starts_a_comparison(step: Step) -> None:
 
 
 ASKED: Final = f"/bench {HEAD}"
-NO_COMMIT: Final = "refused: The request does not name a full commit"
-NO_COMMAND: Final = "ignored: the comment does not begin with /bench"
-NO_REQUEST: Final = "ignored: it is not a person's new comment on a pull request"
-STRANGER: Final = "refused: only people with write permission"
-UNGUARDED: Final = "refused: The environment `bench` has no required reviewers"
-
-REQUESTS: Final[list[tuple[str, str, Table, str]]] = [
-    # Comment, its author, what else is so, and what the verb says.
-    *((f"/bench {words}", "alice", {}, NO_COMMIT)
-      for words in ("main", HEAD[:39], f"{HEAD} --control", f"{HEAD};id")),
-    (ASKED, "alice", {"pull": {"head": {"sha": NEXT}}},
-     "refused: `aaaaaaaaaaaa` is not the head of this pull request"),
-    (ASKED, "alice", {"pull": {"state": "closed"}}, "refused: The pull request is not open."),
-    (ASKED, "alice", {"pull": {"base": {"sha": HEAD, "ref": "main"}}},
-     "refused: The commit is in the base branch already"),
-    (ASKED, "alice", {"environment": None}, UNGUARDED),
-    (ASKED, "alice", {"environment": {"protection_rules": [{"type": "wait_timer"}]}}, UNGUARDED),
-    *((ASKED, login, {}, STRANGER) for login in ("mallory", "rita")),
-    *((body, "alice", {}, NO_COMMAND)
-      for body in (f"> {ASKED}", f"\n{ASKED}", f"/benchmark {HEAD}")),
-    *((ASKED, "alice", {"event": event}, NO_REQUEST)
-      for event in ({"action": "edited"}, {"sender": {"login": "ada"}}, {"issue": {"number": 12}})),
-    *((ASKED, login, {}, NO_REQUEST) for login in (BOT, "../../../x")),
-]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "login", "more", "said"), REQUESTS)
 def test_nothing_starts_but_what_somebody_with_rights_has_reviewed(
-    body: str, login: str, more: Table, said: str, step: Step
+    step: Step, tmp_path: Path
 ) -> None:
-    """Only the whole newest commit: a branch would be whatever is pushed next.
+    """A comment, its author, and what else is so. Only the whole newest commit may be asked for.
 
-    The answer quotes nothing but what to ask for; strangers get none, and of comments that are none
-    of our business nobody is even asked.
+    The answer quotes nothing but that; strangers get none, and of comments that are none of our
+    business nobody is even asked.
     """
-    step.github.permit(BOT, "write")
-    pull = step.github.add_pull(12, HEAD, BASE)
-    pull.update(more.get("pull", {}))
-    if "environment" in more:
-        step.github.resources["environments/bench"] = more["environment"]
-    step.set_event(step.comment(body, login) | more.get("event", {}))
-    result = step("slash")
-    assert (result.code, result.out[: len(said)]) == (0, said)
-    assert step.github.dispatches == []
-    if said.startswith("ignored"):
-        assert step.github.requests == []
-    if said.startswith("ignored") or said == STRANGER:
-        assert step.requests("POST") == []
-        return
-    (answer,) = step.ours()
-    assert f"### duetbench: not started\n\n{said.removeprefix('refused: ')}" in answer
-    hint = f"requests it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
-    possible = not {"state", "base"} & more.get("pull", {}).keys()
-    assert answer.count("/bench") == answer.count(hint) == possible
+
+    def answered(text: str) -> str:
+        body, login, more = json.loads(uncommented(text))
+        here = replace(step, folder=tmp_path / str(hash(text)))  # with an empty GitHub
+        here.folder.mkdir()
+        permit(here)
+        here.github.permit(BOT, "write")
+        pull = here.github.add_pull(12, HEAD, BASE)
+        pull.update(more.get("pull", {}))
+        if "environment" in more:
+            here.github.resources["environments/bench"] = more["environment"]
+        here.set_event(here.comment(body, login) | more.get("event", {}))
+        result = here("slash")
+        assert (result.code, here.github.dispatches) == (0, [])
+        kind, _, said = result.out.strip().partition(": ")
+        assert bool(here.github.requests) is (kind != "ignored")
+        answers = here.ours() if here.requests("POST") else []
+        for answer in answers:
+            assert f"### duetbench: not started\n\n{said}" in answer
+            hint = f"first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
+            possible = not {"state", "base"} & more.get("pull", {}).keys()
+            assert answer.count("/bench") == answer.count(hint) == possible
+        return f"{result.out.strip()}{' (no answer)' * (not answers)}"
+
+    assert_said("requests-to-compare", answered)
 
 
 @pytest.mark.parametrize(

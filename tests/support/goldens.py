@@ -15,6 +15,7 @@ from duetbench.core.errors import DuetbenchError
 
 DATA: Final = Path(__file__).parents[1] / "data"
 CORPUS: Final = DATA.with_name("corpus")
+UPDATES: Final = "DUETBENCH_UPDATE" in os.environ  # some tests empty their environment
 NAMES: Final = tuple(sorted(path.stem for path in CORPUS.glob("*.json")))
 
 
@@ -33,7 +34,7 @@ def assert_golden(name: str, text: str) -> None:
     """Compare a text with a file of `tests/data`; DUETBENCH_UPDATE=1 writes the file instead."""
     path = DATA / name
     text = text.rstrip("\n") + "\n"
-    if os.environ.get("DUETBENCH_UPDATE"):
+    if UPDATES:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     assert text == path.read_text("utf-8"), f"DUETBENCH_UPDATE=1 writes {path}: read its diff"
