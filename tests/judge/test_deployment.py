@@ -17,12 +17,9 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
-from duetbench.effects import difference
-from duetbench.host import result_files
 from duetbench.judge import affected, preparation
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
@@ -183,42 +180,6 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     else:
         assert actual.wait is None
         assert actual.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
-
-
-TURNS = """\
-import os
-
-def find(path):
-    sum(range(int(os.environ["TURNS"])))
-    return path.encode()
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.real
-def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
-    """More work by a variable is more core time, and no loss; a server refuses in its words."""
-    # What requests do takes seconds to observe, and is shown elsewhere.
-    bench.patch.setattr(difference, "observe", lambda *_, **__: difference.Observations())
-    commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
-    app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
-    words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"
-    out = bench.folder / "found.json"
-    result = bench("compare", *app, *words.split(), "--budget", "16s", "-o", out)
-    assert (result.code in {0, 3}, result.err) == (True, ""), result
-    actual = result_files.read(Comparison, out)
-    (case,) = actual.cases
-    ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
-    assert ratios, result
-    assert min(ratios) > 1.5, result
-    labels = actual.base.label, actual.head.label
-    assert labels == ("env.TURNS=0", "env.TURNS=20000, arg=--access-log")
-    assert (case.case.env, case.case.server_args) == ({"TURNS": "20000"}, ("--access-log",))
-    assert actual.reproduce.startswith(f"duetbench compare {words} ")
-    for word, code in (("--nonsense", 3), ("--port=1", 2)):
-        result = bench("run", *app, "--with", f"arg={word}", "--launches", "1")
-        assert (result.code, word in result.out + result.err) == (code, True), result
-        assert ("No such option" in result.out) == (code == 3)
 
 
 FEW = "def f7(a):\n    return {'k7': [a, 7], 'n': a + 7}\n"

@@ -1,7 +1,6 @@
 """Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
 import math
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -59,26 +58,20 @@ def test_a_case_is_measured_until_its_ratio_is_known() -> None:
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 
 
-@pytest.mark.parametrize(
-    ("mode", "seconds", "logs", "times"),
-    [
-        (Mode.TOGETHER, 4, CALM, 5), (Mode.TOGETHER, 4, LOUD, 20),  # quick: 10
-        (Mode.TOGETHER, 8, CALM, 5), (Mode.TOGETHER, 8, LOUD, 20),  # just so
-        (Mode.TOGETHER, 9, CALM, 4), (Mode.TOGETHER, 9, LOUD, 4),  # 40 s hold 4
-        (Mode.TOGETHER, 25, LOUD, 3),  # fewer would tell nothing
-        (Mode.TOGETHER, 100, LOUD, 3),
-        (Mode.ALONE, 4, LOUD, 5),  # launches in turn scatter too far to become precise
-    ],
-)  # fmt: skip
-def test_how_often_a_case_is_measured(
-    mode: Mode, seconds: float, logs: Sequence[float], times: int
-) -> None:
-    samples = CaseDuets(CASES[0], mode)
-    while Effort().missing(samples):
-        head = math.exp(logs[len(samples.all) % len(logs)])
-        made = duet_of(CASES[0].id, {CPU: 1}, seconds=seconds)
-        samples.add(made.model_copy(update={"base": {CPU: 1.0}, "head": {CPU: head}}))
-    assert len(samples.all) == times
+def test_how_often_a_case_is_measured() -> None:
+    """Seconds of a duet; 10 of 4 s, and 5 of 8 s are quick; 40 s hold 4 of 9 s, but not 3 of 25."""
+    for mode, seconds, calm, loud in (
+        (Mode.TOGETHER, 4, 5, 20), (Mode.TOGETHER, 8, 5, 20), (Mode.TOGETHER, 9, 4, 4),
+        (Mode.TOGETHER, 25, 3, 3), (Mode.TOGETHER, 100, 3, 3),
+        (Mode.ALONE, 4, 5, 5),  # launches in turn scatter too far to become precise
+    ):  # fmt: skip
+        for logs, times in ((CALM, calm), (LOUD, loud)):
+            samples = CaseDuets(CASES[0], mode)
+            while Effort().missing(samples):
+                head = math.exp(logs[len(samples.all) % len(logs)])
+                made = duet_of(CASES[0].id, {CPU: 1}, seconds=seconds)
+                samples.add(made.model_copy(update={"base": {CPU: 1.0}, "head": {CPU: head}}))
+            assert len(samples.all) == times
 
 
 FIRST, LAST = date(2026, 1, 31), date(2026, 4, 30)
