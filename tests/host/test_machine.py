@@ -17,8 +17,6 @@ from duetbench.core.errors import BusyError
 from duetbench.host import machine
 from duetbench.host.machine import measuring
 
-XEON = "Intel(R) Xeon(R) Processor"
-
 
 def test_the_generator_gets_the_last_core() -> None:
     """All allowed cores but the last are the server's; a single one is shared."""
@@ -35,7 +33,7 @@ def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
     first = machine.fingerprint()
     assert machine.fingerprint() == first
     assert first.id.startswith(f"{machine.slug(first.cpu)}-{first.cores}c-")
-    names = XEON, "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "(R)"
+    names = "Intel(R) Xeon(R) Processor", "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "(R)"
     assert [*map(machine.slug, names)] == ["xeon", "core-i7-8650u", "cpu"]
     monkeypatch.setattr("platform.release", lambda: "99.0")
     monkeypatch.setattr("platform.node", lambda: "elsewhere")

@@ -11,26 +11,21 @@ from duetbench.report.changes import ends
 from goldens import assert_said, uncommented
 
 
-@pytest.mark.parametrize(
-    ("ratio", "limit", "verdict"),
-    [
-        # The floor is 0.2 %, and an interval ends 0.1 % from its ratio.
+def test_a_count_is_judged_with_a_fixed_resolution() -> None:
+    """The floor is 0.2 %, an interval ends 0.1 % from its ratio, and nobody acts on less than 2."""
+    for ratio, limit, verdict in (
         (1.0019, 0.001, Verdict.SAME),
         (1.0029, 0.001, Verdict.SAME),
         (1.0031, 0.001, Verdict.WORSE),
         (1 / 1.0031, 0.001, Verdict.BETTER),
-        (1.0199, 0.02, Verdict.SAME),  # nobody acts on less than the limit
+        (1.0199, 0.02, Verdict.SAME),
         (1.0201, 0.02, Verdict.WORSE),
-    ],
-)
-def test_a_count_is_judged_with_a_fixed_resolution(
-    ratio: float, limit: float, verdict: Verdict
-) -> None:
-    counts = Instructions(base=1e6, head=1e6 * ratio, spread=0.02)
-    actual = of_instructions("", counts, limit)
-    assert (actual.subject, actual.verdict, actual.limit) == (INSTRUCTIONS, verdict, limit)
-    figures = (actual.ratio, actual.low, actual.high, actual.detectable)
-    assert figures == pytest.approx((ratio, ratio / 1.001, ratio * 1.001, 0.003))
+    ):
+        counts = Instructions(base=1e6, head=1e6 * ratio, spread=0.02)
+        actual = of_instructions("", counts, limit)
+        assert (actual.subject, actual.verdict, actual.limit) == (INSTRUCTIONS, verdict, limit)
+        figures = (actual.ratio, actual.low, actual.high, actual.detectable)
+        assert figures == pytest.approx((ratio, ratio / 1.001, ratio * 1.001, 0.003))
 
 
 def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree() -> None:

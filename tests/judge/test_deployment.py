@@ -207,20 +207,6 @@ pathlib.Path("src/much/version.py").write_text("VERSION = '1'")
 """
 
 
-@pytest.fixture
-def much(bench: Bench) -> Iterator[Path]:
-    """A repository with a module that its build makes, and traces of each import."""
-    files = {
-        "pyproject.toml": BUILD + BUILT, "backend.py": MADE + backend("much", "1", {}),
-        ".python-version": "3.14\n",
-        "src/much/__init__.py": "", "src/much/functions.py": FEW, "src/much/web.py": WEB,
-        "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
-    }  # fmt: skip
-    root = work_in(bench.folder / "much", files, bench.patch)
-    yield root
-    assert not git(root, "status", "--porcelain")
-
-
 def contents(side: Side) -> dict[str, bytes]:
     """What a side's copy has: of compiled modules without their sources' time."""
     return {
@@ -231,31 +217,38 @@ def contents(side: Side) -> dict[str, bytes]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_both_sides_are_prepared_alike(bench: Bench) -> None:
+    """File by file, variable by variable, under one interpreter, however they are named.
+
+    The build makes a module, and each import leaves traces.
+    """
+    files = {
+        "pyproject.toml": BUILD + BUILT, "backend.py": MADE + backend("much", "1", {}),
+        ".python-version": "3.14\n",
+        "src/much/__init__.py": "", "src/much/functions.py": FEW, "src/much/web.py": WEB,
+        "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
+    }  # fmt: skip
+    root = work_in(bench.folder / "much", files, bench.patch)
+    project = Subject(root, target=Target(app="much.web:app", requests=("GET /one",)))
+    for words in (
         Contrast(("HEAD", "HEAD")),
         Contrast(base=["lock=pyproject.toml"], head=["lock=pyproject.toml@HEAD"]),
         Contrast(base=["granian==2.8.7"], head=["granian==2.8.7"]),
-    ],
-    ids=("revision", "lock", "release"),
-)
-def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
-    """File by file, variable by variable, under one interpreter."""
-    target = Target(app="much.web:app", requests=("GET /one",))
-    with prepared(Subject(much, target=target), words, loaded=False) as both:
-        base, head = contents(both.base), contents(both.head)
-        assert base == head
-        compiled = {name.partition(".cpython")[0] for name in base if name.endswith(".pyc")}
-        package = "src/much/__pycache__"
-        assert compiled >= {f"{package}/functions", f"{package}/web", f"{package}/version"}
-        assert not {name for name in base if "state.db" in name}
-        (pair,) = both.pairs
-        roots = [str(side.root) for side in (both.base, both.head)]
-        assert len(roots[0]) == len(roots[1])
-        base_has, head_has = (str(sorted(side.environment().items())) for side in pair.sides)
-        assert base_has.replace(roots[0], "") == head_has.replace(roots[1], "")
-        assert pair.base.testbed.pythons == pair.head.testbed.pythons
+    ):
+        with prepared(project, words, loaded=False) as both:
+            base, head = contents(both.base), contents(both.head)
+            assert base == head
+            compiled = {name.partition(".cpython")[0] for name in base if name.endswith(".pyc")}
+            package = "src/much/__pycache__"
+            assert compiled >= {f"{package}/functions", f"{package}/web", f"{package}/version"}
+            assert not {name for name in base if "state.db" in name}
+            (pair,) = both.pairs
+            roots = [str(side.root) for side in (both.base, both.head)]
+            assert len(roots[0]) == len(roots[1])
+            base_has, head_has = (str(sorted(side.environment().items())) for side in pair.sides)
+            assert base_has.replace(roots[0], "") == head_has.replace(roots[1], "")
+            assert pair.base.testbed.pythons == pair.head.testbed.pythons
+    assert not git(root, "status", "--porcelain")
 
 
 @pytest.mark.thorough

@@ -71,9 +71,10 @@ def activity(*places: str) -> Activity:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("base", "head", "place"),
-    [
+def test_the_line_is_the_one_that_does_as_much_more() -> None:
+    """Where head has a new function around all, that does what had no line of its own before."""
+    base: list[str]
+    for base, head, place in (
         ([""] * 18, ["get, a.py:9"] * 5 + ["get, a.py:10"] * 18, "get, a.py:9"),
         ([""] * 18, ["wrap, b.py:3"] * 18 + ["get, a.py:9"] * 5, "get, a.py:9"),
         (["get, a.py:9"], ["get, a.py:9"] + ["get, a.py:12"] * 19, "get, a.py:12"),
@@ -81,32 +82,22 @@ def activity(*places: str) -> Activity:
         (["get, a.py:9"], ["get, a.py:9", "get, a.py:11"], "get, a.py:11"),
         (["get, a.py:9"] * 3, [], "get, a.py:9"),
         ([""], ["", ""], ""),
-    ],
-)
-def test_the_line_is_the_one_that_does_as_much_more(
-    base: list[str], head: list[str], place: str
-) -> None:
-    """Where head has a new function around all, that does what had no line of its own before."""
-    (effect,) = effects.compare(activity(*base), activity(*head)).differ
-    assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
+    ):
+        (effect,) = effects.compare(activity(*base), activity(*head)).differ
+        assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
-@pytest.mark.parametrize(
-    ("base", "head", "calls", "unsteady"),
-    [
-        ([1000, 1006, 1001], [1003, 1000, 1002], None, False),
-        ([1000, 1006, 1001], [1100, 1103, 1101], (1001, 1101), False),
-        ([1000, 1030], [1100, 1103], None, True),
-    ],
-)
-def test_a_few_calls_more_or_less_are_no_other_work(
-    base: list[int], head: list[int], calls: tuple[int, int] | None, unsteady: bool
-) -> None:
-    sides = [replace(activity(""), calls=each) for each in (base, head)]
-    for order in (1, -1):
-        seen = effects.compare(*sides[::order])
-        assert [(e.base, e.head) for e in seen.differ] == ([calls[::order]] if calls else [])
-        assert ("function" in seen.unsteady) == unsteady
+def test_a_few_calls_more_or_less_are_no_other_work() -> None:
+    for base, head, calls, unsteady in (
+        ([1000, 1006, 1001], [1003, 1000, 1002], [], False),
+        ([1000, 1006, 1001], [1100, 1103, 1101], [(1001, 1101)], False),
+        ([1000, 1030], [1100, 1103], [], True),
+    ):
+        sides = [replace(activity(""), calls=each) for each in (base, head)]
+        for order in (1, -1):
+            seen = effects.compare(*sides[::order])
+            assert [(e.base, e.head)[::order] for e in seen.differ] == calls
+            assert ("function" in seen.unsteady) == unsteady
 
 
 ITEMS = """\

@@ -39,7 +39,7 @@ class Day(NamedTuple):
 
 @contextmanager
 def stranger(port: int) -> Iterator[subprocess.Popen[str]]:
-    with started("listen", port, "shared", env={}) as (process, words):
+    with started("listen", port, env={}) as (process, words):
         assert words == ["ready"]
         yield process
         assert process.poll() is None, "duetbench ended a process that is not its own"

@@ -262,9 +262,7 @@ def test_no_more_connections_than_are_answered_in_half_of_a_load() -> None:
     ):
         assert in_time(seconds, least) == few
         assert in_time(0.0, least) > 10_000
-
-
-def test_a_load_of_waits_leaves_half_of_the_cores() -> None:
+    # A load of waits leaves half of the cores.
     for busy, cores, slots, few in (
         (0.03, 1, 0, 16),  # two requests of 20 ms that compute 0.3 ms: 16.7 fill half a core
         (0.03, 2, 0, 33),

@@ -255,9 +255,7 @@ def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that
         (ROOT, HANDLE, DUMPED): 36,
         (ROOT, HANDLE, DUMPED, CORE): 110,
     }
-
-
-def test_a_dump_that_was_cut_short_is_none() -> None:
+    # A dump that was cut short is none.
     for short in (DUMP[:-1], [*DUMP[:9], DUMP[-1]]):
         with pytest.raises(CountError, match="add up to its total"):
             profiling.read_chains(short, {}, "/env")

@@ -64,9 +64,6 @@ def test_a_name_that_can_be_no_folder_has_its_digest_as_address() -> None:
     assert [address for address in actual if not re.fullmatch(r"b/~[0-9a-f]{16}/", address)] == []
 
 
-BAR = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
-
-
 def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
     """10 % of a reach of 100 % are 48 · 0.1 per cent of the width."""
     for metric, ratio, verdict, ends in (
@@ -75,7 +72,8 @@ def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
         ("throughput", Interval(1.1, 1.05, 1.2), Verdict.BETTER, ("45.2%", "4.8%")),
     ):
         context = {"metric": metric, "ratio": ratio, "verdict": verdict}
-        drawn = ET.fromstring(environment().from_string(BAR).render(**context).strip())
+        bar = """{% import "macros.html.j2" as m %}{{ m.bar(metric, ratio, verdict) }}"""
+        drawn = ET.fromstring(environment().from_string(bar).render(**context).strip())
         (box,) = drawn.iter("rect")
         assert (box.get("x"), box.get("width")) == ends
         assert verdict.value in str(drawn.get("class"))

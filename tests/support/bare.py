@@ -23,8 +23,3 @@ class Programs:
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
         return program
-
-    def read(self, name: str) -> str | None:
-        """Read what a program has left in a file; None without one."""
-        file = self.folder / name
-        return file.read_text() if file.exists() else None

@@ -75,11 +75,10 @@ def escaped() -> NoReturn:
     wait_for_end()
 
 
-def listen(port: str, shared: str = "") -> NoReturn:
-    """Listen on a port; `shared` with SO_REUSEPORT. Accept connections for ever."""
+def listen(port: str) -> NoReturn:
+    """Listen on a port, which others may share. Accept connections for ever."""
     server = socket.socket()
-    if shared:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     server.bind(("127.0.0.1", int(port)))
     server.listen()
     say("ready")
