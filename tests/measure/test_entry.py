@@ -50,33 +50,17 @@ class Old:
         return wsgi(environ, start_response)
 
 
-@pytest.mark.parametrize(
-    ("application", "interface"),
-    [
-        (coroutine, "asgi"), (plain, "asgi"), (Instance(), "asgi"),
-        (functools.partial(coroutine), "asgi"), (wsgi, "wsgi"), (Old(), "wsgi"),
-        (Old().__call__, "wsgi"),
-        (lambda *_: coroutine, "which takes none: say asgi or wsgi"),
-        (lambda scope: scope, "which takes scope: say asgi or wsgi"),
-    ],
-)  # fmt: skip
-def test_the_interface_is_found_out(application: Any, interface: str) -> None:
-    if " " not in interface:
-        assert entry.interface_of(application) == interface
-        return
-    with pytest.raises(TypeError, match=interface):
-        entry.interface_of(application)
-
-
-@pytest.mark.parametrize(
-    ("factory", "called"),
-    [
-        (lambda: coroutine, True), (lambda _settings=None, **_: wsgi, True),
-        (Old, True), (Old(), False), (lambda *_: wsgi, False), (wsgi, False), (coroutine, False),
-    ],
-)  # fmt: skip
-def test_what_makes_an_application_is_called(factory: Any, *, called: bool) -> None:
-    assert entry.makes_one(factory) is called
+def test_the_interface_is_found_out_and_what_makes_an_application_is_called() -> None:
+    application: Any
+    for application in (coroutine, plain, Instance(), functools.partial(coroutine)):
+        assert entry.interface_of(application) == "asgi"
+    for application in (wsgi, Old(), Old().__call__):
+        assert entry.interface_of(application) == "wsgi"
+    for application, words in ((lambda *_: coroutine, "none"), (lambda scope: scope, "scope")):
+        with pytest.raises(TypeError, match=f"which takes {words}: say asgi or wsgi"):
+            entry.interface_of(application)
+    assert all(map(entry.makes_one, (lambda: coroutine, lambda _settings=None, **_: wsgi, Old)))
+    assert not any(map(entry.makes_one, (Old(), lambda *_: wsgi, wsgi, coroutine)))
 
 
 @pytest.mark.parametrize("application", [coroutine, Instance(), wsgi, Old()])

@@ -144,15 +144,16 @@ def test_what_is_no_summary_and_no_database_is_refused(tmp_path: Path) -> None:
         assert caught.value.flag is FlagName.LOAD_FAILED
 
 
-@pytest.mark.parametrize(("slow", "mean"), [(0.06, 0.0318), (0.01, 0.01143)])
-def test_what_is_slow_once_in_five_moves_the_slower_half(slow: float, mean: float) -> None:
+def test_what_is_slow_once_in_five_moves_the_slower_half() -> None:
     """Of 1,000 answers 200 are slow, and 20 take 80 ms anyway: ranks 500 to 990 are 491 answers.
 
     281 of them take 10 ms, 200 are the slow ones, and 10 of the 20 count.
     """
-    figures = oha_results.times("response", np.array([*[0.01] * 780, *[slow] * 200, *[0.08] * 20]))
-    assert figures["response_slow_half"] == pytest.approx(mean, rel=0.002)
-    assert (figures["response_p50"], figures["response_p99"]) == (0.01, 0.08)
+    for slow, mean in ((0.06, 0.0318), (0.01, 0.01143)):
+        answered = np.array([*[0.01] * 780, *[slow] * 200, *[0.08] * 20])
+        figures = oha_results.times("response", answered)
+        assert figures["response_slow_half"] == pytest.approx(mean, rel=0.002)
+        assert (figures["response_p50"], figures["response_p99"]) == (0.01, 0.08)
     stalled = np.array([*[0.01] * 990, *[5.0] * 10])
     assert oha_results.times("response", stalled)["response_slow_half"] == pytest.approx(0.01)
     (only,) = {*oha_results.times("service", np.array([0.3])).values()}

@@ -47,7 +47,7 @@ def others(once: Once) -> Path:
 @pytest.mark.parametrize(
     ("app", "server", "more"),
     [
-        ("both:app", "hypercorn", ["workers=2"]),
+        pytest.param("both:app", "hypercorn", ["workers=2"], marks=pytest.mark.thorough),
         ("both:make", "gunicorn", ["workers=2", "loop=gevent"]),
         pytest.param("both:app", "gunicorn", ["workers=2"], marks=pytest.mark.thorough),
         pytest.param("both:make", "gunicorn", ["threads=4"], marks=pytest.mark.thorough),

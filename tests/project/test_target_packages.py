@@ -413,7 +413,13 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", target_locks.LOCKS[1:])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.thorough] * (n != "poetry.lock"))
+        for n in target_locks.LOCKS[1:]
+    ],
+)
 def test_a_lock_of_another_tool_is_exported_by_it(name: str, tmp_path: Path) -> None:
     """By the real tools, which uv fetches: the group that serves, and none that develops."""
     shutil.copytree(_FILES.with_name("locks") / name, tmp_path, dirs_exist_ok=True)
