@@ -30,6 +30,14 @@ REACH: Final = {"run": (47, 5_245), "compare": (68, 8_514)}
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""
 
+CAPABILITIES: Final = {
+    "why": "judge.attribute counts.ranking counts.profiling cli.why",
+    "bisect": "judge.bisection judge.causes cli.bisect",
+    "backfill": "trend.backfill cli.anchor",
+    "asv": "measure.asv_plugin cli.inprocess",
+}
+"""Modules that could be deleted, and their verb's."""
+
 
 @cache
 def _graph() -> grimp.ImportGraph:
@@ -106,6 +114,15 @@ def test_no_chain_of_imports_is_longer_than_a_reader_can_follow() -> None:
 
     longest = max(_graph().modules, key=measure)
     assert depth[longest] <= CHAIN, longest
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_capability_can_be_deleted(capability: str) -> None:
+    """Only its own modules and the Python API import them: the verb's row goes with them."""
+    names = CAPABILITIES[capability].split()
+    gone = {f"{package}.{name}" for package in _PACKAGES for name in names} & _graph().modules
+    users = {user for item in gone for user in _graph().find_modules_that_directly_import(item)}
+    assert (len(gone) >= 2, users - {"duetbench.api"} <= gone) == (True, True)
 
 
 _QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")

@@ -288,10 +288,8 @@ def test_memory_is_summarised_over_the_window() -> None:
         for at, *pss in ((0, 100, 20), (5, 150, 50), (6, 300), (7, 280), (9, 900))
     ]
     assert sampler.metrics(5, 8) == {"pss_idle": 120, "pss_steady": 280, "threads_peak": 4}
-
-
-def test_the_machines_account_is_a_difference() -> None:
-    """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
+    # The machine's account is a difference: 1.9 of two cores busy, 0.1 of them ours; 1 of 20 core
+    # seconds stolen.
     a = CoreTimes(at=0, total=200, busy=100, steal=5, harness=1)
     b = CoreTimes(at=10, total=220, busy=119, steal=6, harness=2)
     host = b.since(a)

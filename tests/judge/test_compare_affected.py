@@ -96,8 +96,8 @@ def test_what_more_than_the_observed_requests_may_run_counts_as_loaded() -> None
         {"endpoint_paths": ("/x",) * 30},
     )  # fmt: skip
     for more in (*changes, {}):
-        case = make_case(ONE, **more)
-        actual = selected(Diff(files={"src/more.py": {"*": 1}}), [case], LOADED)
+        diff = Diff(files={"src/more.py": {"*": 1}})
+        actual = selected(diff, [make_case(ONE, **more)], LOADED)
         assert ids(actual) == [ONE] * bool(more)
 
 

@@ -44,16 +44,16 @@ def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change() -> 
 
     def judge(layouts: str) -> str:
         ratios, _, spread = uncommented(layouts).partition(" | ")
-        verdicts = []
-        for step in (1, -1):
-            sides = [(1e6, 1e6 * float(ratio))[::step] for ratio in ratios.split()]
-            counts = [
-                Instructions(base=b, head=h, spread=float(spread), scatter=1e-4) for b, h in sides
-            ]
-            joined = counted.in_layouts(counts)
-            verdicts.append(of_instructions("", joined, 0.01).verdict)
-        assert verdicts[1] is swapped(verdicts[0])
-        return f"{verdicts[0]}, ±{100 * joined.error:.2f} %"
+        sides = [(1e6, 1e6 * float(ratio)) for ratio in ratios.split()]
+        joined, back = (
+            counted.in_layouts(
+                [Instructions(base=b, head=h, spread=float(spread), scatter=1e-4) for b, h in each]
+            )
+            for each in (sides, [pair[::-1] for pair in sides])
+        )
+        verdict = of_instructions("", joined, 0.01).verdict
+        assert of_instructions("", back, 0.01).verdict is swapped(verdict)
+        return f"{verdict}, ±{100 * joined.error:.2f} %"
 
     assert_said("layouts", judge)
 

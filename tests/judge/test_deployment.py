@@ -133,7 +133,6 @@ async def find(path):
 Slower: TypeAlias = tuple[str, tuple[float, float], str]
 """What head's handler holds, the seconds that base's and head's sleep, and what head's computes."""
 FREE: Final = "contextlib.nullcontext()"
-FINDS: Final = APP.replace("items.find", "await items.find")
 
 
 @pytest.mark.real
@@ -158,7 +157,8 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     lock, seconds, work = slower
     for of in zip((FREE, lock), seconds, ("0", work), strict=True):
         text = WAITS.format(**dict(zip(("lock", "seconds", "work"), of, strict=True)))
-        commit(shop, "It waits", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
+        app = {"src/shop/main.py": APP.replace("items.find", "await items.find")}
+        commit(shop, "It waits", **app, **{"src/shop/items.py": text})
     (pair,) = both().pairs
     load = pair.case.load
     load = load.model_copy(update={"connections": most or load.connections})

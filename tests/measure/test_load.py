@@ -271,8 +271,8 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
 def test_steady_means_near_the_mean_and_going_nowhere() -> None:
     """Worked out by hand; both limits are 5 %."""
 
-    def steady(windows: str) -> str:
-        rates = [*map(float, uncommented(windows).split())]
-        return "steady" if launch.is_steady(rates) else "not yet"
+    def judge(windows: str) -> str:
+        steady = launch.is_steady([*map(float, uncommented(windows).split())])
+        return "steady" if steady else "not yet"
 
-    assert_said("steady", steady)
+    assert_said("steady", judge)

@@ -39,14 +39,16 @@ PACED_GOOD: Final = {
 PIDS: Final = {"pids_before": [10, 11], "pids_after": [10, 11]}
 
 
-def make_facts(load: str, own: dict[str, Any], floor: float, given: dict[str, Any]) -> Facts:
-    """Facts of a load: what is `given` beside its usual figures, and fields of its case."""
+def make_facts(given: dict[str, Any]) -> Facts:
+    """Facts of a load, by default a closed loop: what is `given` beside its usual figures.
+
+    `case` are fields of its case, and `taking` the seconds of each request.
+    """
+    load, own = given.pop("load", "closed"), given.pop("case", {})
     sizes = {"text": own.pop("text", "x"), "size": own.pop("size", None)}
-    expect = Expectation(content_type="text/plain", **sizes)
-    case: Case = make_case(
-        "e/x", load=LOADS[load], server="granian", slots=None, endpoint_floor=floor,
-        endpoint_expect=expect, **own,
-    )  # fmt: skip
+    own["endpoint_expect"] = Expectation(content_type="text/plain", **sizes)
+    own["endpoint_floor"] = given.pop("floor", 0.01 if load == "closed" else 0.0)
+    case: Case = make_case("e/x", load=LOADS[load], server="granian", slots=None, **own)
     closed = load in {"closed", "one"}
     figures: dict[str, float] = {} if given.pop("bare", False) else GOOD if closed else PACED_GOOD
     times = [name for name in figures if name.startswith(("response", "service"))]
@@ -58,15 +60,9 @@ def make_facts(load: str, own: dict[str, Any], floor: float, given: dict[str, An
 
 
 def test_a_fault_raises_its_flag_alone_and_what_lies_within_its_limit_none() -> None:
-    """Of a closed loop, or another `load`; `taking`: so many seconds for each request."""
-
     def flags(text: str) -> str:
-        given = json.loads(uncommented(text))
-        load, own = given.pop("load", "closed"), given.pop("case", {})
-        floor = given.pop("floor", 0.01 if load == "closed" else 0.0)
-        return "; ".join(
-            f"{flag.name}: {flag.detail}" for flag in judge(make_facts(load, own, floor, given))
-        )
+        raised = judge(make_facts(json.loads(uncommented(text))))
+        return "; ".join(f"{flag.name}: {flag.detail}" for flag in raised)
 
     assert_said("flags", flags)
 

@@ -227,10 +227,7 @@ def test_a_figure_has_no_more_digits_than_its_interval() -> None:
         return f"{changes.change(figure)}, {changes.ends(figure)}, {changes.within(figure)}"
 
     assert_said("figures", write)
-
-
-def test_what_only_a_doubling_would_show_is_a_factor() -> None:
-    """Three loud duets may see nothing below a factor of millions: no such figure is printed."""
+    # Three loud duets may see nothing below a factor of millions: no such figure is printed.
     sizes = [changes.size(change) for change in (None, 0.0062, 0.99, 1.0, 1.39, 65535.6)]
     assert sizes == [formats.MISSING, "0.62 %", "99 %", "2.0 times", "2.4 times", "over 10 times"]
 
