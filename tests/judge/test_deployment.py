@@ -23,7 +23,7 @@ from duetbench.core.model import Verdict
 from duetbench.judge import affected, preparation
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
-from duetbench.load import duet
+from duetbench.load import duet, loads
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
 from repos import BUILD, SHOP, asgi, backend, commit, git, prepared, work_in, write
@@ -233,7 +233,6 @@ def test_both_sides_are_prepared_alike(bench: Bench) -> None:
     project = Subject(root, target=Target(app="much.web:app", requests=("GET /one",)))
     for words in (
         Contrast(("HEAD", "HEAD")),
-        Contrast(base=["lock=pyproject.toml"], head=["lock=pyproject.toml@HEAD"]),
         Contrast(base=["granian==2.8.7"], head=["granian==2.8.7"]),
     ):
         with prepared(project, words, loaded=False) as both:
@@ -266,7 +265,7 @@ def test_without_a_load_generator_there_is_all_that_needs_none(shop: Path, bench
 
 @pytest.mark.real
 def test_the_python_api_has_the_steps_of_a_comparison(
-    shop: Path, capsys: pytest.CaptureFixture[str]
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second commit computes five times as much, opens a file, and answers the same.
 
@@ -274,6 +273,7 @@ def test_the_python_api_has_the_steps_of_a_comparison(
     """
     work = "open(__file__).close()\n    sum(range(100_000))"
     commit(shop, "It computes", **{"src/shop/items.py": SLOWER.replace("sum(range(20_000))", work)})
+    monkeypatch.setattr(duet, "duet_load", lambda case, *_: loads.duet_load(case, 0.6))
     target = Target(app="shop.main:app", requests=("GET /one",))
     with duetbench.prepare(Contrast(("HEAD~1", "HEAD")), target) as both:
         seen = duetbench.observe(both)

@@ -541,6 +541,7 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
     assert "head answers status 200 instead of 500" in " ".join(swapped.out.split())
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 @pytest.mark.skipif(counted.missing() is not None, reason="it needs Valgrind")
 def test_the_instructions_of_a_function_are_counted(bench: Bench, project: Project) -> None:
