@@ -382,6 +382,7 @@ def test_a_late_import_is_watched_and_a_slow_callback_is_no_effect(project: Proj
     assert "log" not in {kind for kind, *_ in operation.did.events[0]}
 
 
+@pytest.mark.real
 def test_declared_tests_stand_for_an_application(bench: Bench, project: Project) -> None:
     root = project({"shop.py": _ONE, "api/test_shop.py": _TEST})
     result = bench("init", "--tests", "api")

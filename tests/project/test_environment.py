@@ -89,6 +89,7 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     assert git(shop, "status", "--porcelain") == "?? seed"
 
 
+@pytest.mark.real
 def test_an_environment_is_built_where_this_one_is_not_enough(
     shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
