@@ -33,7 +33,8 @@ def test_every_declared_case_has_a_name_of_its_own() -> None:
 HOSTILE = (
     "../../etc/passwd", "/etc/passwd", "a//b", "a/./b", "a/../b", ".hidden/x", "a/index.html",
     "a/b/", "", "<img src=x onerror=alert(1)>", "a?b=c#d", "a\\b", "a%2e%2e", "a\x00b", "a\nb",
-    "x" * 10_000, "a" * 101, "trailing. /x", "\ud800", "a/data.json",
+    "x" * 10_000, "a" * 101, "con/aux", "trailing. /x", "\ud800", "a/data.json",
+    "a/" * 100 + "a",
 )  # fmt: skip
 INSIDE = "inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current"
 RUN = "20261120T123436Z-nightly-c5891dce"

@@ -57,7 +57,7 @@ def _missing(match: re.Match[str], side: SideCase, _routes: Sequence[str]) -> st
     if top == own.partition(".")[0]:
         return ""
     if side.testbed.subject.source == NOWHERE:
-        return "No file lists its packages, such as requirements.txt: name it by --with packages="
+        return "No file lists its packages, such as requirements.txt: name one by --with packages="
     return (
         f"{{source}} has no package with {top}: install it, or name a group, an extra or another "
         "file by --with groups=, extras= or packages=, or an older Python than {python}"

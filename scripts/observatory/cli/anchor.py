@@ -80,6 +80,5 @@ def anchor_command(
         console.say(f"{points}, in {files.save(folder, points)}")
         measured.append(points)
     console.say(f"{len(measured)} of {len(wanted)} stacks measured now")
-    if all(points.cases for points in measured):
-        return 0
-    return 1 if any(points.cases for points in measured) else 3
+    usable = [bool(points.cases) for points in measured]
+    return 0 if all(usable) else 1 if any(usable) else 3

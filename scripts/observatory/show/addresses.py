@@ -33,11 +33,12 @@ NAVIGATION: Final = (
 """Links of every page, with their names; the documentation only if it was built."""
 
 _NAME: Final = re.compile(
-    r"(?!/|.*(\.(atom|css|html|js|json|partial|png|svg|txt|xml)|[ .])(/|$))"
+    r"(?=.{1,200}\Z)(?!/|(.*/)?(con|nul|aux|prn)(/|\Z)|.*(\."
+    r"(atom|css|html|js|json|partial|png|svg|txt|xml)|[ .])(/|\Z))"
     r"((^|/)[a-z0-9_(][a-z0-9 ._(),=+@'-]{0,99})+",
     re.IGNORECASE | re.ASCII,
 )
-"""Names that are safe as folders (no leading dot), and that no file of the site could have."""
+"""Names that are safe as folders on every system, and that no file of the site could have."""
 
 
 def file(address: str) -> str:

@@ -100,8 +100,7 @@ def steps(table: Table) -> Iterator[tuple[Step, range]]:
                 nights=(rise.left.size, rise.right.size),
             )
             # Nights between the two levels may have failed: the step was at any of them.
-            first, last = before + 1 - slack, min(after + slack, len(files) - 1)
-            yield step, range(first, last + 1)
+            yield step, range(before + 1 - slack, min(after + slack + 1, len(files)))
 
 
 def _join(causes: Iterable[tuple[Step, frozenset[int]]]) -> dict[frozenset[int], list[Step]]:

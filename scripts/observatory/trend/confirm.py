@@ -133,9 +133,10 @@ def confirm(
         if concluded.status == "open" and not concluded.releases:
             try:
                 rest, series = max(0.0, began + share - clock()), concluded.series
-                sides, case = find_locks(project, concluded, reporter), glob.escape(series.case)
-                stack, metric = concluded.base.stack, series.metric
-                cause = search(project, stack, sides, case, rest, reporter, metric)
+                cause = search(
+                    project, concluded.base.stack, find_locks(project, concluded, reporter),
+                    glob.escape(series.case), rest, reporter, series.metric,
+                )  # fmt: skip
                 concluded = concluded.model_copy(update={"cause": cause})
             except (HistoryError, SetupError, UsageError) as problem:
                 log(f"{candidate.id}: its cause was not searched for: {problem}")
