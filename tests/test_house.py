@@ -19,7 +19,7 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = 29_039
+STATEMENTS: Final = 29_038
 """Upper bound of all statements, tests among them: one in lines would reward packing. It only
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 1_616
@@ -122,7 +122,7 @@ def test_a_capability_can_be_deleted(capability: str) -> None:
     names = CAPABILITIES[capability].split()
     gone = {f"{package}.{name}" for package in _PACKAGES for name in names} & _graph().modules
     users = {user for item in gone for user in _graph().find_modules_that_directly_import(item)}
-    assert (len(gone) >= 2, users - {"duetbench.api"} <= gone) == (True, True)
+    assert (len(gone), users - {"duetbench.api"} <= gone) == (len(names), True)
 
 
 _QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")

@@ -111,17 +111,12 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
         actual = [] if partial is None else [x for many in launches(partial).values() for x in many]
         return sum(launch.status is Status.OK for launch in actual)
 
-    try:
-        eventually("a launch to be saved", lambda: good_ones() > 0)
-        # A nervous hand presses it more than once; a terminal sends it to the whole group.
-        for _ in range(3):
-            os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate()
-    finally:
-        process.kill()
-    assert process.returncode == 130, out
-    assert not bench.alive()
-    assert not bench.sessions
+    eventually("a launch to be saved", lambda: good_ones() > 0)
+    # A nervous hand presses it more than once; a terminal sends it to the whole group.
+    for _ in range(3):
+        os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, bench.alive(), bench.sessions) == (130, [], []), out
     partial = bench.unfinished()
     assert partial is not None
     assert partial.status == "partial"
@@ -131,6 +126,17 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
     assert err.startswith(f"observatory: {sentence}")
     assert partial.notes[0].startswith("interrupted by SIGINT at ")
     assert f"Run {partial.id} (partial)\n" in bench.done("show", err.split()[-1])
+
+
+@pytest.mark.real
+def test_sigterm_leaves_no_process(bench: Bench) -> None:
+    """While a server does not get ready."""
+    process = bench.start("--profile", "published", "--select", "badapps/blocked")
+    eventually("its server", lambda: bool(bench.sessions))
+    process.terminate()
+    _, err = process.communicate()
+    assert (process.returncode, bench.alive(), bench.sessions) == (143, [], []), err
+    assert err.startswith("observatory: interrupted by SIGTERM: 0 of 1 launches kept: "), err
 
 
 def test_signals_are_ignored_while_an_interrupted_command_cleans_up_and_not_after_it() -> None:

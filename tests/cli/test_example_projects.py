@@ -116,8 +116,7 @@ def test_a_service_in_src_is_measured_as_it_is(bench: Bench) -> None:
     assert sorted(dropped) == sorted(filled) != []
     assert database.read_bytes() == b""
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
-    case = run.results[0].case
-    assert case.env_names == ("SHOP_DATABASE_URL",)
+    assert run.results[0].case.env_names == ("SHOP_DATABASE_URL",)
     assert not git(root, "status", "--porcelain")
 
 
@@ -201,9 +200,10 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(bench: Bench) -> None:
     assert (moved["read"], case.effects.answers) == ((0, 1), ())
     ran = bench("run", *given, "--env=PW=QpsecretZp", "--with", "connections=8")
     assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
-    sentence = "expected to be logged in, found status 403"
-    wrong = bench.refused(sentence, *compared, "--env=PW=other")
-    assert "{login}" in wrong.err
+    for words, code in ((compared, 2), (("run", *given), 3)):
+        sentence = "expected to be logged in, found status 403"
+        wrong = bench.refused(sentence, *words, "--env=PW=other", code=code)
+        assert "{login}" in wrong.err
     assert not re.search("Qp[a-z0-9]+Zp", f"{result} {ran} {wrong}")
     assert all(map(_is_log, telling("Qp[a-z0-9]+Zp", bench, root)))
 

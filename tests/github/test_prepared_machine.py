@@ -12,7 +12,7 @@ import pytest
 
 from bare import Programs
 from bench import PROJECT, Ended, execute
-from goldens import assert_said, uncommented
+from goldens import assert_said
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 
@@ -106,7 +106,7 @@ def test_any_other_job_ends_before_its_next_step(begin: Begin, tmp_path: Path) -
 
     def refuse(changed: str) -> str:
         (tmp_path / "journal").unlink(missing_ok=True)
-        given = json.loads(uncommented(changed)).items()
+        given = json.loads(changed).items()
         job = begin(**{f"GITHUB_{name}": value for name, value in given})
         assert job.returncode == -signal.SIGKILL, job
         texts = {job.stdout, job.stderr, (tmp_path / "journal").read_text()}

@@ -25,7 +25,7 @@ from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
 from fake_sessions import side
-from goldens import assert_said, uncommented
+from goldens import assert_said
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write
 from synthetic import make_case, make_endpoint, make_testbed
@@ -131,7 +131,7 @@ def test_what_moved_is_ranked() -> None:
 
     def ranked(sides: str) -> str:
         each = ([call.rpartition(" ") for call in line.split(", ")]
-                for line in uncommented(sides).splitlines())  # fmt: skip
+                for line in sides.splitlines())  # fmt: skip
         base, head = (calls({chain: float(cost) for chain, _, cost in side}) for side in each)
         return ", ".join(
             f"{row.name} {row.state} {row.base:g} → {row.head:g} in {row.caller}"
@@ -160,4 +160,5 @@ def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:
     runs = [(calls(BASE), calls(head)), (calls(BASE), calls(elsewhere)), (calls(BASE), calls(head))]
     assert {row.name for row in rank(calls(BASE), calls(head), 0.005)} == {"serve", "route"}
     (row,) = rank(calls(BASE), calls(head), 0.005, runs)
-    assert (row.name, row.base, row.head) == ("serve", 100, 112)
+    assert (row.name, row.state, row.base, row.head) == ("serve", "both", 100, 112)
+    assert row.caller is None

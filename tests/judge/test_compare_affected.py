@@ -97,8 +97,7 @@ def test_what_more_than_the_observed_requests_may_run_counts_as_loaded() -> None
     )  # fmt: skip
     for more in (*changes, {}):
         diff = Diff(files={"src/more.py": {"*": 1}})
-        actual = selected(diff, [make_case(ONE, **more)], LOADED)
-        assert ids(actual) == [ONE] * bool(more)
+        assert ids(selected(diff, [make_case(ONE, **more)], LOADED)) == [ONE] * bool(more)
 
 
 def test_packages_and_interpreters_affect_their_cases() -> None:
@@ -235,7 +234,7 @@ def test_what_no_request_loads_is_not_measured(bench: Bench) -> None:
         ("shop/items.py", ITEMS.replace("1", "2").replace("path.", "path.lower()."), 1),
     ):
         commit(root, "A change", **{file: text})
-        for sides in (("HEAD~1", "HEAD"), ("HEAD", "HEAD~1"))[: 2 if entered == 0 else 1]:
+        for sides in (("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")):
             result = bench("compare", *sides, "--app", "shop.main:app", "--path", "/a")
             assert (result.code, result.err) == (3 * (entered is not None), ""), result
             if entered is None:

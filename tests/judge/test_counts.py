@@ -8,7 +8,7 @@ from duetbench.core.model import Verdict
 from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
 from duetbench.report.changes import ends
-from goldens import assert_said, uncommented
+from goldens import assert_said
 
 
 def test_a_count_is_judged_with_a_fixed_resolution() -> None:
@@ -30,7 +30,7 @@ def test_a_count_is_judged_with_a_fixed_resolution() -> None:
 
 def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree() -> None:
     def judge(rounds: str) -> str:
-        base, head = (tuple(map(float, side.split())) for side in uncommented(rounds).split(" | "))
+        base, head = (tuple(map(float, side.split())) for side in rounds.split(" | "))
         actual = of_instructions("", counted._together(base, head), 0.02)
         back = of_instructions("", counted._together(head, base), 0.02)
         assert back.verdict is swapped(actual.verdict)
@@ -43,7 +43,7 @@ def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change() -> 
     """The ratios of some layouts, and by how much rounds differ."""
 
     def judge(layouts: str) -> str:
-        ratios, _, spread = uncommented(layouts).partition(" | ")
+        ratios, _, spread = layouts.partition(" | ")
         sides = [(1e6, 1e6 * float(ratio)) for ratio in ratios.split()]
         joined, back = (
             counted.in_layouts(

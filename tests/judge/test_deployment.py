@@ -233,6 +233,7 @@ def test_both_sides_are_prepared_alike(bench: Bench) -> None:
     project = Subject(root, target=Target(app="much.web:app", requests=("GET /one",)))
     for words in (
         Contrast(("HEAD", "HEAD")),
+        Contrast(base=["lock=pyproject.toml"], head=["lock=pyproject.toml@HEAD"]),
         Contrast(base=["granian==2.8.7"], head=["granian==2.8.7"]),
     ):
         with prepared(project, words, loaded=False) as both:

@@ -30,7 +30,7 @@ from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Extent
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
-from goldens import assert_said, uncommented
+from goldens import assert_said
 from synthetic import MACHINE, make_case, ok
 
 NAMES: Final = tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(16))
@@ -64,16 +64,17 @@ def test_a_script_has_its_findings(tmp_path: Path) -> None:
     """How much slower head is in each case, what else goes wrong, and how long it may take."""
 
     def judge(text: str) -> str:
-        script = json.loads(uncommented(text))
+        script = json.loads(text)
         names = {"apart": APART[:3], "code": CODE}.get(script["cases"]) or NAMES[: script["cases"]]
-        subject, slower = script.get("subject", CPU), dict(zip(names, script["slower"]))  # noqa: B905
+        slower = dict(zip(names, script["slower"], strict=False))
+        subject = script.get("subject", CPU)
         failing, endless_ = names[: script.get("failing", 0)], script.get("endless")
         fake = FakeInstruments(
             slower=slower, failing=frozenset(failing), uncounted=script.get("uncounted", ""),
             failure=endless("GET /x", 2, 3_000) if endless_ == "each" else "one after another",
         )  # fmt: skip
         seen = Observations(endless={ONE: "it did not end"} if endless_ == "in process" else {})
-        folder, reporter = tmp_path / str(hash(text)), SilentReporter()
+        folder, reporter = tmp_path / str(len([*tmp_path.iterdir()])), SilentReporter()
         actual = compared_by(
             fake, [busy(name) for name in names], folder, script.get("seconds"), reporter,
             script.get("only", ""), seen=seen,
@@ -230,7 +231,7 @@ def test_what_computes_at_once_on_several_cores_is_launched_alone() -> None:
     """Fields of a case, what the other side has instead, and the server's cores."""
 
     def measured(text: str) -> str:
-        given, others, cores = map(json.loads, uncommented(text).split(" | "))
+        given, others, cores = map(json.loads, text.split(" | "))
         item, other = (
             part(make_case("one/a", **{**COMPUTES, **each}), "head", cores)
             for each in (given, given | others)

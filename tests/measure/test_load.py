@@ -21,7 +21,7 @@ from duetbench.load import oha as load
 from duetbench.load.oha import Burst
 from duetbench.load.oha_results import figures, sizes
 from duetbench.load.verify import verify
-from goldens import assert_said, uncommented
+from goldens import assert_said
 from observatory.matrix.checkout import Checkout
 from synthetic import make_endpoint
 from tiny_http import Answer, serving
@@ -272,7 +272,6 @@ def test_steady_means_near_the_mean_and_going_nowhere() -> None:
     """Worked out by hand; both limits are 5 %."""
 
     def judge(windows: str) -> str:
-        steady = launch.is_steady([*map(float, uncommented(windows).split())])
-        return "steady" if steady else "not yet"
+        return "steady" if launch.is_steady([*map(float, windows.split())]) else "not yet"
 
     assert_said("steady", judge)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Expectation, Load
 from duetbench.load.validity import Facts, judge
-from goldens import DATA, assert_said, uncommented
+from goldens import DATA, assert_said
 from synthetic import make_case
 
 LOADS: Final = {
@@ -61,7 +61,7 @@ def make_facts(given: dict[str, Any]) -> Facts:
 
 def test_a_fault_raises_its_flag_alone_and_what_lies_within_its_limit_none() -> None:
     def flags(text: str) -> str:
-        raised = judge(make_facts(json.loads(uncommented(text))))
+        raised = judge(make_facts(json.loads(text)))
         return "; ".join(f"{flag.name}: {flag.detail}" for flag in raised)
 
     assert_said("flags", flags)

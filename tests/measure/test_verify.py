@@ -12,7 +12,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
 from duetbench.load import verify as verification
 from duetbench.load.verify import Identity, probe, right_sizes, verify
-from goldens import assert_said, uncommented
+from goldens import assert_said
 from synthetic import make_case, make_endpoint
 from tiny_http import Answer, serving
 
@@ -63,7 +63,7 @@ def test_each_path_is_asked_one_at_a_time() -> None:
 
 def test_sizes_are_known_unless_they_vary_with_and_without_an_expectation() -> None:
     def known(bodies: str) -> str:
-        texts = uncommented(bodies).replace("none", "").split()
+        texts = bodies.replace("none", "").split()
         answers = [verification.Answer(0.1, len(text), "/x", text.encode(), "") for text in texts]
         sizes = (right_sizes(endpoint(expect), answers) for expect in (HELLO, Expectation()))
         return "; ".join(" ".join(map(str, sorted(each))) or "unknown" for each in sizes)

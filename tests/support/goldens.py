@@ -25,11 +25,6 @@ def record(name: str) -> dict[str, Any]:
     return fields
 
 
-def uncommented(text: str) -> str:
-    """A text of a file of texts and words, without the remarks above it."""
-    return re.sub("^# .*\n", "", text, flags=re.MULTILINE)
-
-
 def assert_golden(name: str, text: str) -> None:
     """Compare a text with a file of `tests/data`; DUETBENCH_UPDATE=1 writes the file instead."""
     path = DATA / name
@@ -43,13 +38,14 @@ def assert_golden(name: str, text: str) -> None:
 def assert_said(name: str, say: Callable[[str], str], folder: Path | None = None) -> None:
     """Compare what is said of texts with a file of both: a text, `=> ` and the words, a gap.
 
-    The texts are those of the file; DUETBENCH_UPDATE=1 writes the words. They may be an error, with
-    its type; a test's folder is `…` in them.
+    The texts are those of the file, with remarks above them in lines that begin with `## `;
+    DUETBENCH_UPDATE=1 writes the words. They may be an error, with its type; a test's folder is `…`
+    in them.
     """
 
     def words(text: str) -> str:
         try:
-            said = say(text)
+            said = say(re.sub("^## .*\n", "", text, flags=re.MULTILINE))
         except DuetbenchError as error:
             said = f"{type(error).__name__}: {error}"
         return said.replace(str(folder), "…") if folder else said

@@ -23,7 +23,7 @@ from duetbench.host import files, result_files
 from duetbench.judge.duet_loop import Reporter
 from fake_github import Step
 from fake_sessions import SilentReporter
-from goldens import assert_said, uncommented
+from goldens import assert_said
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName
@@ -184,8 +184,7 @@ def test_nothing_is_judged_twice() -> None:
         update={"series": record.series.model_copy(update={"machine": "beta"})}
     )
     for records, known in (((record,), 1), ((earlier, later, elsewhere), 0), ((), 0)):
-        actual = detect(made, records)
-        assert len(actual.candidates) == 1 - known
+        assert len(detect(made, records).candidates) == 1 - known
     for verdict, tries, known in (
         (Verdict.UNKNOWN, 2, 0), (Verdict.UNKNOWN, 3, 1), (Verdict.SAME, 1, 1),
     ):  # fmt: skip
@@ -289,15 +288,11 @@ def test_another_level_begins_where_it_is_worth_its_price() -> None:
     assert PRICE == 14
 
     def begin(series: str) -> str:
-        given = json.loads(uncommented(series))
-        logs, errors = given["logs"], given["errors"]
-        lone = given.get("lone", 0)
-        starts = fit(
-            logs,
-            errors if isinstance(errors, list) else [errors] * len(logs),
-            lone=[place < lone for place in range(len(logs))],
-        )
-        return " ".join(str(piece.start) for piece in starts[1:]) or "one level"
+        given = json.loads(series)
+        errors = np.full(len(given["logs"]), given["errors"]).tolist()
+        lone = [place < given.get("lone", 0) for place in range(len(errors))]
+        pieces = fit(given["logs"], errors, lone=lone)
+        return " ".join(str(piece.start) for piece in pieces[1:]) or "one level"
 
     assert_said("levels", begin)
 
